@@ -1,0 +1,352 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sqlc-dev/meyer/ast"
+	"github.com/sqlc-dev/meyer/lexer"
+	"github.com/sqlc-dev/meyer/parser"
+	"github.com/sqlc-dev/meyer/token"
+
+	"github.com/fencedsql/fencedsql/dialects"
+)
+
+// grammar accepts ORDER BY and LIMIT on UPDATE and DELETE, which a SQLite
+// built for it runs and another refuses itself.
+var grammar = parser.Options{UpdateDeleteLimit: true}
+
+// Parse reads a text. The spans come from the tree, whose nodes all know
+// where they begin and end.
+func (dialect) Parse(text string, _ dialects.Mode) (*dialects.Script, error) {
+	if strings.IndexByte(text, 0) >= 0 {
+		// SQLite stops reading at a NUL and so would the parser, but a driver may not.
+		return nil, errors.New("the text holds a NUL byte")
+	}
+	stmts, err := grammar.ParseString(text)
+	if err != nil {
+		var perr *parser.Error
+		if errors.As(err, &perr) && perr.Offset >= 0 {
+			return nil, fmt.Errorf("syntax error at byte %d", perr.Offset)
+		}
+		return nil, errors.New("syntax error")
+	}
+	script := &dialects.Script{Anonymous: true}
+	for _, s := range stmts {
+		st := statement(text, s)
+		for _, p := range st.Params {
+			script.Anonymous = script.Anonymous && p.Of(text) == "?"
+		}
+		script.Statements = append(script.Statements, st)
+	}
+	return script, nil
+}
+
+func statement(text string, s ast.Stmt) dialects.Statement {
+	st := dialects.Statement{Span: dialects.Span{Start: s.Pos(), End: s.End()}}
+	// The parser counts the semicolon in.
+	st.End = st.Start + len(strings.TrimRight(text[st.Start:st.End], "; \t\r\n\f"))
+	switch n := s.(type) {
+	case *ast.InsertStmt:
+		st.Writes = []dialects.Write{insert(text, n)}
+	case *ast.UpdateStmt:
+		st.Writes = []dialects.Write{update(text, n)}
+	case *ast.DeleteStmt:
+		st.Writes = []dialects.Write{delete_(text, n)}
+	case *ast.DropTableStmt:
+		st.Writes = []dialects.Write{other(text, n.Name, "DROP TABLE takes the stored fences away", adminHint)}
+	case *ast.AlterTableStmt:
+		switch {
+		case n.Action == ast.AlterRenameTable:
+			st.Writes = []dialects.Write{other(text, n.Table, "a renamed table is no longer the registered one", adminHint)}
+		case n.Column != nil:
+			w := other(text, n.Table, "ALTER TABLE changes the fence column", adminHint)
+			w.Columns = []string{n.Column.Name}
+			st.Writes = []dialects.Write{w}
+		}
+	case *ast.CreateTableStmt:
+		if n.Select != nil {
+			st.Writes = []dialects.Write{other(text, n.Name, "CREATE TABLE AS writes rows without a fence",
+				"create the table first, then INSERT … SELECT")}
+		}
+	case *ast.BeginStmt:
+		st.Tx.Verb = dialects.TxBegin
+	case *ast.CommitStmt:
+		st.Tx.Verb = dialects.TxCommit
+	case *ast.RollbackStmt:
+		st.Tx.Verb = dialects.TxRollback
+		if n.Savepoint != nil {
+			st.Tx = dialects.TxOp{Verb: dialects.TxRollbackTo, Name: strings.ToLower(n.Savepoint.Name)}
+		}
+	case *ast.SavepointStmt:
+		st.Tx = dialects.TxOp{Verb: dialects.TxSavepoint, Name: strings.ToLower(n.Name.Name)}
+	case *ast.ReleaseStmt:
+		st.Tx = dialects.TxOp{Verb: dialects.TxRelease, Name: strings.ToLower(n.Name.Name)}
+	}
+	if len(st.Writes) > 0 {
+		st.Params = params(s)
+	}
+	return st
+}
+
+const adminHint = "for administration send it with fencedsql.Unfenced(ctx)"
+
+func other(text string, n *ast.QualifiedName, reason, hint string) dialects.Write {
+	w := dialects.Write{Op: dialects.Other, Reason: reason, Hint: hint}
+	target(text, &w, n, nil)
+	return w
+}
+
+// params lists the parameter markers; the parser numbers them as SQLite does
+// (https://sqlite.org/lang_expr.html#varparam).
+func params(s ast.Stmt) []dialects.Param {
+	var out []dialects.Param
+	ast.Walk(s, func(n ast.Node) bool {
+		if p, ok := n.(*ast.BindParam); ok {
+			out = append(out, dialects.Param{Span: span(p), Index: p.Number, Name: p.Name})
+		}
+		return true
+	})
+	// LIMIT a, b stands in the tree as b, a.
+	slices.SortFunc(out, func(a, b dialects.Param) int { return a.Start - b.Start })
+	return out
+}
+
+func span(n ast.Node) dialects.Span { return dialects.Span{Start: n.Pos(), End: n.End()} }
+
+func target(text string, w *dialects.Write, n *ast.QualifiedName, alias *ast.Ident) {
+	w.Target.Table = n.Name.Name
+	w.Ref = n.Name.Raw
+	if n.Schema != nil {
+		w.Target.Schema = n.Schema.Name
+	}
+	w.TargetText = span(n).Of(text)
+	if alias != nil {
+		w.Ref = alias.Raw
+	}
+}
+
+func insert(text string, n *ast.InsertStmt) dialects.Write {
+	w := dialects.Write{Op: dialects.Insert}
+	target(text, &w, n.Table, n.Alias)
+	if n.Replace || n.OrConflict == ast.ConflictReplace {
+		w.Reason = "REPLACE deletes the row that is in the way, whatever its fence"
+		w.Hint = "write INSERT … ON CONFLICT (…) DO UPDATE SET …"
+		return w
+	}
+	end := n.Table.End()
+	if n.Alias != nil {
+		end = n.Alias.End()
+	}
+	w.ColumnsAt = end
+	if w.HasColumns = n.Columns != nil; w.HasColumns {
+		w.Columns = names(n.Columns)
+		w.ColumnsAt = n.Columns[len(n.Columns)-1].End()
+	}
+	if n.DefaultValues {
+		w.DefaultValues = words(text, w.ColumnsAt, token.DEFAULT, token.VALUES)
+		if w.HasColumns {
+			// SQLite itself ignores the list here; with a fence in it the row would not fit.
+			w.Reason, w.Hint = "DEFAULT VALUES behind a column list", "leave the column list out"
+		}
+	}
+	if n.Select != nil {
+		for _, core := range n.Select.Cores {
+			w.Rows = append(w.Rows, rows(core)...)
+		}
+	}
+	for _, u := range n.Upserts {
+		if !u.DoNothing {
+			w.Upserts = append(w.Upserts, dialects.Upsert{Set: assignments(u.Set), SetAt: u.Set[len(u.Set)-1].End()})
+		}
+	}
+	returning(&w, n.Returning, 0)
+	return w
+}
+
+func rows(core ast.SelectCore) []dialects.Row {
+	var out []dialects.Row
+	switch c := core.(type) {
+	case *ast.ValuesClause:
+		for _, row := range c.Rows {
+			r := dialects.Row{At: row[len(row)-1].End()}
+			for _, e := range row {
+				r.Values = append(r.Values, span(e))
+			}
+			out = append(out, r)
+		}
+	case *ast.SelectQuery:
+		r := dialects.Row{Select: true, At: c.Columns[len(c.Columns)-1].End()}
+		for _, col := range c.Columns {
+			r.Values = append(r.Values, span(col))
+			if _, star := col.Expr.(*ast.Star); star {
+				r.Open = true
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func update(text string, n *ast.UpdateStmt) dialects.Write {
+	w := dialects.Write{
+		Op:      dialects.Update,
+		Joined:  len(n.From) > 0,
+		Limited: n.OrderBy != nil || n.Limit != nil,
+		Set:     assignments(n.Set),
+		SetAt:   n.Set[len(n.Set)-1].End(),
+	}
+	target(text, &w, n.Table, n.Alias)
+	if n.OrConflict == ast.ConflictReplace {
+		w.Reason = "OR REPLACE deletes the row that is in the way, whatever its fence"
+		w.Hint = "write a plain UPDATE, and DELETE the other row first"
+		return w
+	}
+	w.WhereAt = w.SetAt
+	if w.Joined {
+		w.WhereAt = n.From[len(n.From)-1].End()
+	}
+	where(text, &w, n.Where, n.Table, n.Alias)
+	returning(&w, n.Returning, w.WhereAt)
+	return w
+}
+
+func delete_(text string, n *ast.DeleteStmt) dialects.Write {
+	w := dialects.Write{Op: dialects.Delete, Limited: n.OrderBy != nil || n.Limit != nil}
+	target(text, &w, n.Table, n.Alias)
+	switch {
+	case n.IndexedBy != nil:
+		w.WhereAt = n.IndexedBy.End()
+	case n.NotIndexed:
+		w.WhereAt = words(text, n.Table.End(), token.NOT, token.INDEXED).End
+	case n.Alias != nil:
+		w.WhereAt = n.Alias.End()
+	default:
+		w.WhereAt = n.Table.End()
+	}
+	where(text, &w, n.Where, n.Table, n.Alias)
+	returning(&w, n.Returning, w.WhereAt)
+	return w
+}
+
+// words finds two neighbouring words behind an offset, for clauses that are a
+// mere flag in the tree. What stands between are names at the most, which
+// cannot be these words without quotes.
+func words(text string, from int, first, second token.Kind) dialects.Span {
+	toks := lexer.Lex(text[from:])
+	for i := 0; i+1 < len(toks); i++ {
+		if toks[i].Kind == first && toks[i+1].Kind == second {
+			return dialects.Span{Start: from + toks[i].Pos, End: from + toks[i+1].End}
+		}
+	}
+	return dialects.Span{}
+}
+
+func names(ids []*ast.Ident) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = id.Name
+	}
+	return out
+}
+
+func assignments(set []*ast.SetPair) []dialects.Assignment {
+	out := make([]dialects.Assignment, len(set))
+	for i, p := range set {
+		out[i] = dialects.Assignment{Span: span(p), Columns: names(p.Columns), Value: span(p.Value)}
+	}
+	return out
+}
+
+func returning(w *dialects.Write, cols []*ast.ResultColumn, at int) {
+	w.ReturningAt = at
+	if len(cols) > 0 {
+		w.ReturningAt = cols[len(cols)-1].End()
+	}
+	for _, c := range cols {
+		w.Returning = append(w.Returning, span(c))
+	}
+}
+
+// where fills in the condition, and moves WhereAt behind it.
+func where(text string, w *dialects.Write, e ast.Expr, table *ast.QualifiedName, alias *ast.Ident) {
+	if e == nil {
+		return
+	}
+	w.Where = span(e)
+	w.WhereAt = e.End()
+	var walk func(ast.Expr)
+	walk = func(e ast.Expr) {
+		switch x := e.(type) {
+		case *ast.ParenExpr:
+			walk(x.X)
+			return
+		case *ast.BinaryExpr:
+			if x.Op == ast.OpAnd {
+				walk(x.X)
+				walk(x.Y)
+				return
+			}
+			if x.Op == ast.OpEq {
+				if c, ok := equality(text, x.X, x.Y, table, alias); ok {
+					c.Span = span(x)
+					w.Conjuncts = append(w.Conjuncts, c)
+					return
+				}
+				if c, ok := equality(text, x.Y, x.X, table, alias); ok {
+					c.Span = span(x)
+					w.Conjuncts = append(w.Conjuncts, c)
+					return
+				}
+			}
+		}
+		w.Conjuncts = append(w.Conjuncts, dialects.Conjunct{Span: span(e)})
+	}
+	walk(e)
+}
+
+// equality reads "column = value".
+func equality(text string, column, value ast.Expr, table *ast.QualifiedName, alias *ast.Ident) (dialects.Conjunct, bool) {
+	var c dialects.Conjunct
+	switch col := unparen(column).(type) {
+	case *ast.Ident:
+		c.Column = col.Name
+	case *ast.QualifiedRef:
+		last := len(col.Parts) - 1
+		qualifier := table.Name
+		if alias != nil {
+			qualifier = alias
+		}
+		if !strings.EqualFold(col.Parts[last-1].Name, qualifier.Name) {
+			return c, false
+		}
+		c.Column = col.Parts[last].Name
+	default:
+		return c, false
+	}
+	v := unparen(value)
+	c.Value = span(v)
+	switch v := v.(type) {
+	case *ast.BindParam:
+		c.Param = v.Number
+		return c, true
+	case *ast.Literal:
+		return c, v.Kind <= ast.LitBlob
+	case *ast.UnaryExpr:
+		lit, ok := v.X.(*ast.Literal)
+		return c, ok && (v.Op == ast.OpMinus || v.Op == ast.OpPlus) && (lit.Kind == ast.LitInteger || lit.Kind == ast.LitFloat)
+	}
+	return c, false
+}
+
+func unparen(e ast.Expr) ast.Expr {
+	for {
+		p, ok := e.(*ast.ParenExpr)
+		if !ok {
+			return e
+		}
+		e = p.X
+	}
+}

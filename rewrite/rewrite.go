@@ -1,0 +1,339 @@
+// Package rewrite decides what becomes of an SQL text: it passes as it is, it
+// is fenced, or it is refused. It is pure: no I/O, no clock, no database. What
+// it knows of SQL it asks a [dialects.Dialect].
+package rewrite
+
+import (
+	"strings"
+
+	"github.com/fencedsql/fencedsql/dialects"
+	"github.com/fencedsql/fencedsql/lease"
+)
+
+// Table is a fenced table. It has the fields of the driver's Table, which
+// documents them.
+type Table struct {
+	Name     string
+	Fence    string
+	Key      []string
+	Encoding lease.Encoding
+	Once     bool
+}
+
+// Verdict is what becomes of a text.
+type Verdict int
+
+const (
+	// Pass: send the text as it is.
+	Pass Verdict = iota
+	// Fence: send Plan.Text with Plan.Args.
+	Fence
+	// Refuse: send nothing; Plan.Refusal says why.
+	Refuse
+)
+
+// Arg says where an argument of the rewritten text comes from: above zero the
+// caller's argument for the parameter of that Index, else one of the below.
+type Arg int
+
+const (
+	NoArg    Arg = 0  // a parameter number that the text no longer uses
+	FenceArg Arg = -1 // the lease's fence
+	BoundArg Arg = -2 // what the stored fence must be below
+)
+
+// Plan is the decision on one text. It is immutable.
+type Plan struct {
+	Verdict Verdict
+	Refusal *Refusal // with Refuse
+
+	// Text and Args are what is sent with Fence.
+	Text string
+	Args []Arg
+	// NumInput is how many arguments the caller's own text takes, and Names
+	// what sql.Named may call each; nil when none has a name.
+	NumInput int
+	Names    []string
+
+	// Guards are the fenced writes of the text, in its order.
+	Guards []Guard
+	// First, with Fence, is sent before Text in one transaction with it: it
+	// asserts the rows that Text, unchanged, deletes.
+	First *Query
+	// Hidden is true when the last column of the result is the driver's own.
+	Hidden bool
+	// Count is true when the text has a RETURNING clause only for the
+	// assertion: its rows are counted, and not shown.
+	Count bool
+	// Returns is true when the caller's text gives rows.
+	Returns bool
+
+	// Tx is what the text does to the transaction, statement by statement.
+	Tx []dialects.TxOp
+	// SetsMode is true when the text may change how later texts are read.
+	SetsMode bool
+	// Unread is true when the text passes without having been read, whatever
+	// the mode.
+	Unread bool
+}
+
+// Plain reports whether the text is sent as it is and leaves no trace.
+func (p *Plan) Plain() bool { return p.Verdict == Pass && p.Tx == nil && !p.SetsMode }
+
+// Guard is one fenced write.
+type Guard struct {
+	Op    dialects.Op
+	Table *Table
+	// Name is the table's name as the statement has it.
+	Name dialects.Name
+	// Probe, set with the predicate guard, reads the stored fence of the one
+	// row that the write may have meant.
+	Probe *Query
+}
+
+// Query is a statement of the driver's own and where its arguments come from.
+type Query struct {
+	Text string
+	Args []Arg
+}
+
+// Refusal is why a text cannot be fenced, and what to write instead. Columns
+// is true when it hangs on the table's columns, which may change.
+type Refusal struct {
+	Table, Reason, Hint string
+	Columns             bool
+}
+
+// Columns tells the columns of a table that an INSERT without a column list
+// fills, where it gives so many values. It returns nil when they are not known.
+type Columns func(t *Table, written dialects.Name, values int) []string
+
+// Rewriter makes plans for one dialect and one set of tables. It is immutable
+// and safe for concurrent use.
+type Rewriter struct {
+	dialect dialects.Dialect
+	tables  []table
+}
+
+type table struct {
+	*Table
+	name dialects.Name
+	// needle is what a text that names the table contains in some case; ""
+	// when the name could be spelled otherwise.
+	needle string
+}
+
+// New returns a Rewriter. The tables' Fence must be set.
+func New(d dialects.Dialect, tables []Table) (*Rewriter, error) {
+	r := &Rewriter{dialect: d}
+	for i := range tables {
+		name, err := dialects.ParseName(tables[i].Name)
+		if err != nil {
+			return nil, err
+		}
+		t := table{Table: &tables[i], name: name}
+		if plain(name.Table) {
+			// PostgreSQL reads no more than 63 bytes of a name.
+			t.needle = strings.ToLower(name.Table[:min(len(name.Table), 63)])
+		}
+		r.tables = append(r.tables, t)
+	}
+	return r, nil
+}
+
+// plain reports whether a name has but one spelling, apart from case: no
+// letter that folds in Unicode only, no character that quoting doubles.
+func plain(name string) bool {
+	for _, c := range []byte(name) {
+		if c >= 0x80 || strings.IndexByte("\"`'[]\\", c) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Names reports whether the text may name a fenced table.
+func (r *Rewriter) Names(text string) bool {
+	for i := range r.tables {
+		if t := &r.tables[i]; t.needle == "" || contains(text, t.needle) {
+			return true
+		}
+	}
+	return len(r.tables) > 0 && r.dialect.Obscured(text)
+}
+
+// contains reports whether the text holds the lower-case ASCII needle in any case.
+func contains(text, needle string) bool {
+	first := needle[0]
+	other := first
+	if 'a' <= first && first <= 'z' {
+		other -= 'a' - 'A'
+	}
+	for i := 0; i+len(needle) <= len(text); {
+		rest := text[i : len(text)-len(needle)+1]
+		j := strings.IndexByte(rest, first)
+		if other != first {
+			if j < 0 {
+				j = strings.IndexByte(rest, other)
+			} else if k := strings.IndexByte(rest[:j], other); k >= 0 {
+				j = k
+			}
+		}
+		if j < 0 {
+			return false
+		}
+		i += j
+		if equalFold(text[i:i+len(needle)], needle) {
+			return true
+		}
+		i++
+	}
+	return false
+}
+
+func equalFold(s, lower string) bool {
+	for i := 0; i < len(lower); i++ {
+		c := s[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != lower[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Texts that pass share a plan.
+var (
+	pass         = &Plan{Verdict: Pass}
+	passUnread   = &Plan{Verdict: Pass, Unread: true}
+	passSetsMode = &Plan{Verdict: Pass, Unread: true, SetsMode: true}
+)
+
+// Reads reports whether the plan of the text takes a parser, and so the
+// connection's mode.
+func (r *Rewriter) Reads(text string) bool { return r.Names(text) || mayControlTx(text) }
+
+// Plan decides on a text. known is the plan's only link to the database.
+func (r *Rewriter) Plan(text string, mode dialects.Mode, known Columns) *Plan {
+	fenced := r.Names(text)
+	if !fenced && !mayControlTx(text) {
+		if r.dialect.SetsMode(text) {
+			return passSetsMode
+		}
+		return passUnread
+	}
+	script, err := r.dialect.Parse(text, mode)
+	if err != nil {
+		if !fenced {
+			return pass
+		}
+		return refuse(r.named(text), "the text cannot be read: "+err.Error(),
+			"correct it, or write it in simpler terms; for administration send it with fencedsql.Unfenced(ctx)")
+	}
+	var tx []dialects.TxOp
+	for i := range script.Statements {
+		if op := script.Statements[i].Tx; op.Verb != dialects.TxNone {
+			tx = append(tx, op)
+		}
+	}
+	p := r.plan(text, mode, script, known)
+	if sets := r.dialect.SetsMode(text); p.Verdict == Pass && (len(tx) > 0 || sets) {
+		return &Plan{Verdict: Pass, Tx: tx, SetsMode: sets}
+	}
+	return p
+}
+
+func refuse(table, reason, hint string) *Plan {
+	return &Plan{Verdict: Refuse, Refusal: &Refusal{Table: table, Reason: reason, Hint: hint}}
+}
+
+// named is the name of the first fenced table that the text may mean.
+func (r *Rewriter) named(text string) string {
+	for _, t := range r.tables {
+		if t.needle != "" && contains(text, t.needle) {
+			return t.Name
+		}
+	}
+	return r.tables[0].Name
+}
+
+// txWords are the words that begin or end a transaction or a savepoint.
+var txWords = [...]string{"begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "prepare"}
+
+// mayControlTx reports whether the text may begin or end a transaction or a
+// savepoint: it begins with a word that does, or holds one behind a semicolon
+// or a comment.
+func mayControlTx(text string) bool {
+	text = strings.TrimLeft(text, " \t\r\n\f\v;")
+	if text == "" {
+		return false
+	}
+	anywhere := strings.IndexByte("-/#", text[0]) >= 0 || strings.IndexByte(strings.TrimRight(text, " \t\r\n;"), ';') >= 0
+	for _, w := range txWords {
+		if len(text) >= len(w) && equalFold(text[:len(w)], w) || anywhere && contains(text, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// hit is a write of a fenced table.
+type hit struct {
+	*dialects.Write
+	table *Table
+	index int // of the write in its statement
+}
+
+func (r *Rewriter) plan(text string, mode dialects.Mode, script *dialects.Script, known Columns) *Plan {
+	var hits []hit
+	for i := range script.Statements {
+		st := &script.Statements[i]
+		for j := range st.Writes {
+			w := &st.Writes[j]
+			for k := range r.tables {
+				t := &r.tables[k]
+				if !r.writes(w, t) {
+					continue
+				}
+				if w.Reason != "" {
+					return refuse(t.Name, w.Reason, w.Hint)
+				}
+				if w.Op == dialects.Other {
+					return refuse(t.Name, "this statement cannot be fenced", "write INSERT, UPDATE or DELETE")
+				}
+				hits = append(hits, hit{w, t.Table, j})
+				break
+			}
+		}
+	}
+	if len(hits) == 0 {
+		return pass
+	}
+	if len(script.Statements) > 1 {
+		return refuse(hits[0].table.Name, "the text holds several statements", "send each in a call of its own")
+	}
+	s := &splicer{Rewriter: r, text: text, mode: mode, script: script, st: &script.Statements[0], known: known}
+	return s.plan(hits)
+}
+
+func (r *Rewriter) writes(w *dialects.Write, t *table) bool {
+	if w.Op == dialects.Other && w.Target == (dialects.Name{}) {
+		return t.needle == "" || contains(w.TargetText, t.needle) || r.dialect.Obscured(w.TargetText)
+	}
+	if !r.dialect.Matches(t.name, w.Target) {
+		return false
+	}
+	// An ALTER TABLE counts when it changes the fence column.
+	return w.Op != dialects.Other || len(w.Columns) == 0 || r.assigns(w.Columns, t.Table)
+}
+
+func (r *Rewriter) assigns(columns []string, t *Table) bool {
+	for _, c := range columns {
+		if r.dialect.SameColumn(t.Fence, c) {
+			return true
+		}
+	}
+	return false
+}

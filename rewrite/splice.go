@@ -1,0 +1,547 @@
+package rewrite
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fencedsql/fencedsql/dialects"
+)
+
+// In the text of an edit these two bytes stand for the parameter markers of
+// the fence and of the bound, until all edits are known and they get a number.
+// No dialect's own text holds them.
+const (
+	fenceMark = "\x01"
+	boundMark = "\x02"
+)
+
+// splicer fences one statement: it collects edits of the text, applies them,
+// and reads the result again to see that it says what was meant.
+type splicer struct {
+	*Rewriter
+	text   string
+	mode   dialects.Mode
+	script *dialects.Script
+	st     *dialects.Statement
+	known  Columns
+
+	edits  []edit
+	marks  *strings.Replacer // gives the markers in an edit their final form
+	expect []func(text string, st *dialects.Statement) bool
+}
+
+// edit replaces a span of the text, or inserts where the span is empty.
+type edit struct {
+	dialects.Span
+	text string
+}
+
+func (s *splicer) insert(at int, text string) {
+	s.edits = append(s.edits, edit{dialects.Span{Start: at, End: at}, text})
+}
+
+func (s *splicer) plan(hits []hit) *Plan {
+	for _, h := range hits[1:] {
+		if t := h.table; t.Encoding != hits[0].table.Encoding || t.Once != hits[0].table.Once {
+			return refuse(t.Name, "the statement writes fenced tables of different encodings", "write each table in a statement of its own")
+		}
+	}
+	p := &Plan{Verdict: Fence, Returns: true}
+	for i := range s.st.Writes {
+		if w := &s.st.Writes[i]; !w.Nested {
+			p.Returns = len(w.Returning) > 0
+		}
+	}
+	var deletes []hit // asserted by an UPDATE of their own
+	for _, h := range hits {
+		g := Guard{Op: h.Op, Table: h.table, Name: h.Target}
+		var refusal *Plan
+		switch pinned := len(hits) == 1 && s.pinned(h); {
+		case h.Op == dialects.Insert:
+			refusal = s.fenceInsert(h)
+		case pinned:
+			refusal = s.fencePinned(h)
+			g.Probe = s.probe(h)
+		case h.Op == dialects.Update:
+			refusal = s.fenceUpdate(h)
+		case s.dialect.DeleteGuard() == dialects.DeleteReturning:
+			s.fenceDelete(h, p)
+		default:
+			deletes = append(deletes, h)
+		}
+		if refusal != nil {
+			return refusal
+		}
+		p.Guards = append(p.Guards, g)
+	}
+	for _, q := range s.st.Params {
+		p.NumInput = max(p.NumInput, q.Index)
+	}
+	for _, q := range s.st.Params {
+		if q.Name != "" {
+			if p.Names == nil {
+				p.Names = make([]string, p.NumInput)
+			}
+			p.Names[q.Index-1] = q.Name
+		}
+	}
+	if len(deletes) > 0 {
+		if len(deletes) < len(hits) {
+			return refuse(hits[0].table.Name, "a DELETE beside another write of a fenced table", "send each in a statement of its own")
+		}
+		p.Text = s.text
+		for i := range p.NumInput {
+			p.Args = append(p.Args, Arg(i+1))
+		}
+		var ok bool
+		if p.First, ok = s.assertFirst(deletes); !ok {
+			return refuse(hits[0].table.Name, "the rows it deletes cannot be asserted", "delete by key, from one table")
+		}
+		return p
+	}
+	text, args, err := s.apply()
+	if err != nil {
+		return refuse(hits[0].table.Name, err.Error(), "write the statement in simpler terms, and report it, please")
+	}
+	p.Text, p.Args = text, args
+	return p
+}
+
+// pinned reports whether the statement means at most one row by its key, and
+// the database's count tells whether that row was written.
+func (s *splicer) pinned(h hit) bool {
+	if h.Nested || h.Joined || h.Limited || len(h.Returning) > 0 || len(h.table.Key) == 0 ||
+		h.Op != dialects.Update && h.Op != dialects.Delete {
+		return false
+	}
+	for _, k := range h.table.Key {
+		if s.pin(h, k) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *splicer) pin(h hit, key string) *dialects.Conjunct {
+	for i := range h.Conjuncts {
+		if c := &h.Conjuncts[i]; c.Column != "" && s.dialect.SameColumn(key, c.Column) {
+			return c
+		}
+	}
+	return nil
+}
+
+func (s *splicer) fence(t *Table) string { return s.dialect.Cast(fenceMark, t.Encoding) }
+func (s *splicer) bound(t *Table) string { return s.dialect.Cast(boundMark, t.Encoding) }
+func (s *splicer) column(t *Table) string {
+	return s.dialect.Quote(t.Fence)
+}
+
+func (s *splicer) assert(h hit, fence string) string {
+	return s.dialect.Assert(h.Ref+"."+s.column(h.table), s.bound(h.table), fence, h.table.Encoding)
+}
+
+// assigned refuses a SET list that has the fence column.
+func (s *splicer) assigned(t *Table, set []dialects.Assignment) *Plan {
+	for _, a := range set {
+		if s.assigns(a.Columns, t) {
+			return s.assignsItself(t)
+		}
+	}
+	return nil
+}
+
+func (s *splicer) assignsItself(t *Table) *Plan {
+	return refuse(t.Name, fmt.Sprintf("the statement itself assigns the fence column %s", t.Fence),
+		"leave the column out: the driver sets it")
+}
+
+func (s *splicer) fencePinned(h hit) *Plan {
+	if refusal := s.assigned(h.table, h.Set); refusal != nil {
+		return refusal
+	}
+	if h.Op == dialects.Update {
+		s.set(h, h.SetAt, s.fence(h.table), func(w *dialects.Write) []dialects.Assignment { return w.Set })
+	}
+	n := len(h.Conjuncts)
+	condition := s.column(h.table) + " < " + s.bound(h.table)
+	s.insert(h.Where.Start, "(")
+	s.insert(h.Where.End, ") AND "+condition)
+	s.check(h, func(text string, w *dialects.Write) bool {
+		where := w.Where.Of(text)
+		return len(w.Conjuncts) == n+1 && s.says(text, w.Conjuncts[n].Span, condition) &&
+			strings.HasPrefix(where, "(") && strings.HasSuffix(where, s.marks.Replace(") AND "+condition))
+	})
+	return nil
+}
+
+func (s *splicer) fenceUpdate(h hit) *Plan {
+	if refusal := s.assigned(h.table, h.Set); refusal != nil {
+		return refusal
+	}
+	s.set(h, h.SetAt, s.assert(h, s.fence(h.table)), func(w *dialects.Write) []dialects.Assignment { return w.Set })
+	return nil
+}
+
+// set adds the assignment of the fence column to a SET list.
+func (s *splicer) set(h hit, at int, value string, list func(*dialects.Write) []dialects.Assignment) {
+	column := s.column(h.table)
+	if h.QualifySet {
+		column = h.Ref + "." + column
+	}
+	n := len(list(h.Write))
+	s.insert(at, ", "+column+" = "+value)
+	s.check(h, func(text string, w *dialects.Write) bool {
+		set := list(w)
+		return len(set) == n+1 && len(set[n].Columns) == 1 && s.assigns(set[n].Columns, h.table) && s.says(text, set[n].Value, value)
+	})
+}
+
+// fenceDelete lets the RETURNING clause carry the assertion.
+func (s *splicer) fenceDelete(h hit, p *Plan) {
+	assertion := s.assert(h, "NULL")
+	n := len(h.Returning)
+	if n > 0 {
+		s.insert(h.ReturningAt, ", "+assertion)
+	} else {
+		s.insert(h.ReturningAt, " RETURNING "+assertion)
+	}
+	if !h.Nested {
+		p.Hidden, p.Count = n > 0, n == 0
+	}
+	s.check(h, func(text string, w *dialects.Write) bool {
+		return len(w.Returning) == n+1 && s.says(text, w.Returning[n], assertion)
+	})
+}
+
+func (s *splicer) fenceInsert(h hit) *Plan {
+	t, fence := h.table, s.fence(h.table)
+	switch {
+	case len(h.Set) > 0:
+		if refusal := s.assigned(t, h.Set); refusal != nil {
+			return refusal
+		}
+		s.set(h, h.SetAt, fence, func(w *dialects.Write) []dialects.Assignment { return w.Set })
+	default:
+		if refusal := s.columns(h); refusal != nil {
+			return refusal
+		}
+		if !h.DefaultValues.IsZero() {
+			s.edits = append(s.edits, edit{h.DefaultValues, "VALUES (" + fence + ")"})
+		}
+		for _, row := range h.Rows {
+			if len(row.Values) == 0 {
+				s.insert(row.At, fence)
+			} else {
+				s.insert(row.At, ", "+fence)
+			}
+		}
+		s.check(h, func(text string, w *dialects.Write) bool {
+			if !h.DefaultValues.IsZero() {
+				return len(w.Rows) == 1 && len(w.Rows[0].Values) == 1 && s.says(text, w.Rows[0].Values[0], fence)
+			}
+			if len(w.Rows) != len(h.Rows) || len(w.Rows) == 0 {
+				return false
+			}
+			for i, row := range w.Rows {
+				n := len(h.Rows[i].Values)
+				if len(row.Values) != n+1 || !s.says(text, row.Values[n], fence) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	for i, u := range h.Upserts {
+		if refusal := s.assigned(t, u.Set); refusal != nil {
+			return refusal
+		}
+		s.set(h, u.SetAt, s.assert(h, fence), func(w *dialects.Write) []dialects.Assignment {
+			if i < len(w.Upserts) {
+				return w.Upserts[i].Set
+			}
+			return nil
+		})
+	}
+	n := len(h.Upserts)
+	s.check(h, func(_ string, w *dialects.Write) bool { return len(w.Upserts) == n })
+	return nil
+}
+
+// columns adds the fence column to the column list of an INSERT, or writes
+// the list where the statement has none.
+func (s *splicer) columns(h hit) *Plan {
+	t, fence := h.table, s.column(h.table)
+	var want []string
+	switch {
+	case h.HasColumns && s.assigns(h.Columns, t):
+		return s.assignsItself(t)
+	case h.HasColumns && len(h.Columns) == 0:
+		s.insert(h.ColumnsAt, fence)
+	case h.HasColumns:
+		want = h.Columns
+		s.insert(h.ColumnsAt, ", "+fence)
+	case !h.DefaultValues.IsZero():
+		s.insert(h.ColumnsAt, " ("+fence+")")
+	default:
+		var refusal *Plan
+		if want, refusal = s.listless(h); refusal != nil {
+			return refusal
+		}
+		list := make([]string, 0, len(want)+1)
+		for _, c := range want {
+			list = append(list, s.dialect.Quote(c))
+		}
+		s.insert(h.ColumnsAt, " ("+strings.Join(append(list, fence), ", ")+")")
+	}
+	s.check(h, func(_ string, w *dialects.Write) bool {
+		n := len(want)
+		return w.HasColumns && len(w.Columns) == n+1 && slices.EqualFunc(w.Columns[:n], want, s.dialect.SameColumn) &&
+			s.assigns(w.Columns[n:], t)
+	})
+	return nil
+}
+
+// listless gives the columns that an INSERT without a column list fills.
+func (s *splicer) listless(h hit) ([]string, *Plan) {
+	t := h.table
+	no := func(reason string) ([]string, *Plan) {
+		p := refuse(t.Name, "INSERT without a column list: "+reason, "list the columns, without "+t.Fence)
+		p.Refusal.Columns = true
+		return nil, p
+	}
+	values := -1
+	for _, row := range h.Rows {
+		if row.Open {
+			return no("a star does not tell how many values it gives")
+		}
+		if values >= 0 && len(row.Values) != values {
+			return no("its rows differ in length")
+		}
+		values = len(row.Values)
+	}
+	switch values {
+	case -1:
+		return no("its rows are not known")
+	case 0: // all columns by default
+		return []string{}, nil
+	}
+	var columns []string
+	if s.known != nil {
+		columns = s.known(t, h.Target, values)
+	}
+	if columns == nil {
+		return no("the table's columns are not known")
+	}
+	fence := slices.IndexFunc(columns, func(c string) bool { return s.dialect.SameColumn(t.Fence, c) })
+	switch {
+	case s.dialect.ShortRows() && values <= max(fence, 0):
+		return columns[:values], nil
+	case fence >= 0 && values == len(columns)-1 && !s.dialect.ShortRows():
+		return slices.Delete(slices.Clone(columns), fence, fence+1), nil
+	case values <= len(columns) && (s.dialect.ShortRows() || values == len(columns)):
+		return no("it gives a value to the fence column " + t.Fence)
+	}
+	return no(fmt.Sprintf("it gives %d values, and the table has %d columns with %s", values, len(columns), t.Fence))
+}
+
+// probe reads the stored fence of the row that a pinned write means.
+func (s *splicer) probe(h hit) *Query {
+	q := &Query{}
+	var b strings.Builder
+	b.WriteString("SELECT " + s.column(h.table) + " FROM " + h.TargetText + " WHERE ")
+	for i, k := range h.table.Key {
+		if i > 0 {
+			b.WriteString(" AND ")
+		}
+		c := s.pin(h, k)
+		b.WriteString(s.dialect.Quote(c.Column) + " = ")
+		if c.Param == 0 {
+			b.WriteString(c.Value.Of(s.text))
+			continue
+		}
+		q.Args = append(q.Args, Arg(c.Param))
+		b.WriteString(s.dialect.Placeholder(len(q.Args)))
+	}
+	b.WriteString(s.dialect.Lock())
+	q.Text = b.String()
+	return q
+}
+
+// assertFirst makes the UPDATE that asserts the rows of a DELETE: its own
+// references, condition, order and limit around a SET of the fence columns.
+func (s *splicer) assertFirst(hits []hit) (*Query, bool) {
+	w := hits[0].Write
+	if w.From.IsZero() || !s.script.Anonymous {
+		return nil, false
+	}
+	q := &Query{}
+	var b strings.Builder
+	copySpan := func(span dialects.Span) {
+		b.WriteString(span.Of(s.text))
+		for _, p := range s.st.Params {
+			if span.Start <= p.Start && p.End <= span.End {
+				q.Args = append(q.Args, Arg(p.Index))
+			}
+		}
+	}
+	copySpan(w.With)
+	b.WriteString("UPDATE ")
+	copySpan(w.From)
+	for i, h := range hits {
+		b.WriteString([]string{" SET ", ", "}[min(i, 1)])
+		set := h.Ref + "." + s.column(h.table) + " = " + s.assert(h, s.fence(h.table))
+		for _, c := range set {
+			switch string(c) {
+			case fenceMark:
+				q.Args = append(q.Args, FenceArg)
+				b.WriteByte('?')
+			case boundMark:
+				q.Args = append(q.Args, BoundArg)
+				b.WriteByte('?')
+			default:
+				b.WriteRune(c)
+			}
+		}
+	}
+	if !w.Where.IsZero() {
+		b.WriteString(" WHERE ")
+		copySpan(w.Where)
+	}
+	if !w.Tail.IsZero() {
+		b.WriteByte(' ')
+		copySpan(w.Tail)
+	}
+	q.Text = b.String()
+	// It must read as what was meant: an UPDATE of these tables and columns.
+	script, err := s.dialect.Parse(q.Text, s.mode)
+	if err != nil || len(script.Statements) != 1 || len(script.Statements[0].Params) != len(q.Args) {
+		return nil, false
+	}
+	for _, h := range hits {
+		if !slices.ContainsFunc(script.Statements[0].Writes, func(u dialects.Write) bool {
+			return u.Op == dialects.Update && u.Reason == "" && u.Target == h.Target && len(u.Set) > 0 &&
+				s.assigns(u.Set[len(u.Set)-1].Columns, h.table) && u.Where.Of(q.Text) == w.Where.Of(s.text)
+		}) {
+			return nil, false
+		}
+	}
+	return q, true
+}
+
+// check adds an expectation of a write as it reads after the edits.
+func (s *splicer) check(h hit, ok func(text string, w *dialects.Write) bool) {
+	s.expect = append(s.expect, func(text string, st *dialects.Statement) bool {
+		w := &st.Writes[h.index]
+		return w.Op == h.Op && w.Target == h.Target && w.Ref == h.Ref && w.Reason == "" && ok(text, w)
+	})
+}
+
+// says reports whether the span of the new text holds what an edit put there.
+func (s *splicer) says(text string, span dialects.Span, value string) bool {
+	return span.Of(text) == s.marks.Replace(value)
+}
+
+// apply makes the edits, gives the markers their numbers, and parses the
+// result again: what is sent holds the fence, or nothing is sent.
+func (s *splicer) apply() (string, []Arg, error) {
+	// Markers: bare where all are, else with numbers above the caller's, so
+	// that none of the caller's shifts. Then a bare one needs its number too.
+	mark := map[string]string{fenceMark: "?", boundMark: "?"}
+	params := s.st.Params
+	if !s.script.Anonymous {
+		last, named := 0, 0
+		for _, p := range params {
+			last = max(last, p.Index)
+			if p.Name != "" {
+				named++
+			}
+		}
+		for _, m := range []string{fenceMark, boundMark} {
+			if slices.ContainsFunc(s.edits, func(e edit) bool { return strings.Contains(e.text, m) }) {
+				last++
+				mark[m] = s.dialect.Placeholder(last)
+				// A name that first stands behind this marker takes a number above it.
+				last += named
+			}
+		}
+		for _, p := range params {
+			if p.Of(s.text) == "?" {
+				s.edits = append(s.edits, edit{p.Span, s.dialect.Placeholder(p.Index)})
+			}
+		}
+	}
+	slices.SortStableFunc(s.edits, func(a, b edit) int { return a.Start - b.Start })
+
+	var b strings.Builder
+	var order []Arg // what each marker of the new text, in turn, stands for
+	at := 0
+	copyTo := func(end int) {
+		b.WriteString(s.text[at:end])
+		for len(params) > 0 && params[0].End <= end {
+			order = append(order, Arg(params[0].Index))
+			params = params[1:]
+		}
+		at = end
+	}
+	for _, e := range s.edits {
+		if e.Start < at {
+			return "", nil, fmt.Errorf("two clauses stand in one place")
+		}
+		copyTo(e.Start)
+		for i := range len(e.text) {
+			switch e.text[i : i+1] {
+			case fenceMark:
+				order = append(order, FenceArg)
+				b.WriteString(mark[fenceMark])
+			case boundMark:
+				order = append(order, BoundArg)
+				b.WriteString(mark[boundMark])
+			default:
+				b.WriteByte(e.text[i])
+			}
+		}
+		for len(params) > 0 && params[0].End <= e.End {
+			order = append(order, Arg(params[0].Index))
+			params = params[1:]
+		}
+		at = e.End
+	}
+	copyTo(len(s.text))
+	text := b.String()
+
+	script, err := s.dialect.Parse(text, s.mode)
+	if err != nil {
+		return "", nil, fmt.Errorf("the fenced text cannot be read again: %w", err)
+	}
+	differs := fmt.Errorf("the fenced text reads otherwise than meant")
+	if len(script.Statements) != 1 || script.Anonymous != s.script.Anonymous {
+		return "", nil, differs
+	}
+	st := &script.Statements[0]
+	if len(st.Writes) != len(s.st.Writes) || len(st.Params) != len(order) {
+		return "", nil, differs
+	}
+	s.marks = strings.NewReplacer(fenceMark, mark[fenceMark], boundMark, mark[boundMark])
+	var args []Arg
+	for i, p := range st.Params {
+		if p.Index < 1 {
+			return "", nil, differs
+		}
+		for len(args) < p.Index {
+			args = append(args, NoArg)
+		}
+		if a := &args[p.Index-1]; *a == NoArg {
+			*a = order[i]
+		} else if *a != order[i] {
+			return "", nil, differs
+		}
+	}
+	for _, ok := range s.expect {
+		if !ok(text, st) {
+			return "", nil, differs
+		}
+	}
+	return text, args, nil
+}
