@@ -1,0 +1,403 @@
+package fencedsql
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"time"
+
+	"github.com/fencedsql/fencedsql/dialects"
+	"github.com/fencedsql/fencedsql/lease"
+	"github.com/fencedsql/fencedsql/rewrite"
+)
+
+// authority is what the statement's context says about writes, or else what
+// the context of BeginTx said.
+func (c *conn) authority(ctx context.Context) authority {
+	a := authorityOf(ctx)
+	if c.tx.active && a.lease == nil && !a.unfenced {
+		return c.tx.authority
+	}
+	return a
+}
+
+// execPlan runs the decision on a text for Exec.
+func (c *conn) execPlan(ctx context.Context, s sender, p *plan, text string, args []driver.NamedValue) (driver.Result, error) {
+	if err := c.beforeStatement(ctx, p); err != nil {
+		return nil, err
+	}
+	var res driver.Result
+	send, err := c.admit(ctx, p)
+	if err == nil {
+		if send == rewrite.Pass {
+			res, err = s.exec(ctx, text, args)
+		} else {
+			res, err = c.execFenced(ctx, s, p, args)
+		}
+	}
+	c.afterStatement(ctx, p, err)
+	return res, err
+}
+
+// queryPlan runs the decision on a text for Query.
+func (c *conn) queryPlan(ctx context.Context, s sender, p *plan, text string, args []driver.NamedValue) (driver.Rows, error) {
+	if err := c.beforeStatement(ctx, p); err != nil {
+		return nil, err
+	}
+	var rows driver.Rows
+	send, err := c.admit(ctx, p)
+	if err == nil {
+		switch {
+		case send == rewrite.Pass:
+			rows, err = s.query(ctx, text, args)
+		case p.Returns:
+			rows, err = c.queryFenced(ctx, s, p, args)
+		default:
+			// Without RETURNING no rows come that could bring the count.
+			if _, err = c.execFenced(ctx, s, p, args); err == nil {
+				rows = noRows{}
+			}
+		}
+	}
+	c.afterStatement(ctx, p, err)
+	return rows, err
+}
+
+// admit says how a text is sent under the authority at hand: as it is or
+// fenced; an error says that it is not.
+func (c *conn) admit(ctx context.Context, p *plan) (rewrite.Verdict, error) {
+	if p.Verdict == rewrite.Pass {
+		return rewrite.Pass, nil
+	}
+	a := c.authority(ctx)
+	if a.unfenced {
+		return rewrite.Pass, nil
+	}
+	if p.Verdict == rewrite.Refuse {
+		err := unfenceable(p.Refusal)
+		c.pool.warn(ctx, err)
+		return p.Verdict, err
+	}
+	var err error
+	switch table := p.Guards[0].Table.Name; {
+	case a.lease == nil:
+		err = errNoLease(table, "the context carries none; pass (*lease.Lease).Context(ctx), or fencedsql.Unfenced(ctx) for administration")
+	case a.lease.Fence().IsZero():
+		err = errNoLease(table, fmt.Sprintf("lease %q has no fence (a semaphore's has none); take one that has", a.lease.Key()))
+	}
+	if err != nil {
+		c.pool.warn(ctx, err)
+	}
+	return p.Verdict, err
+}
+
+func (p *pool) warn(ctx context.Context, err error) {
+	if p.logger != nil {
+		p.logger.WarnContext(ctx, "write refused", "error", err)
+	}
+}
+
+// write is one fenced statement about to be sent.
+type write struct {
+	*plan
+	lease        *lease.Lease
+	fence, bound driver.Value
+}
+
+// prepareWrite checks what must hold before a fenced text is sent.
+func (c *conn) prepareWrite(ctx context.Context, p *plan) (write, error) {
+	w := write{plan: p, lease: c.authority(ctx).lease}
+	t, f := p.Guards[0].Table, w.lease.Fence()
+	if e := &c.encoded; e.value == nil || e.fence != f || e.encoding != t.Encoding || e.once != t.Once {
+		value, err := t.Encoding.Encode(f)
+		if err != nil {
+			return w, fmt.Errorf("fencedsql: table %s: %w", t.Name, err)
+		}
+		bound := value
+		if !t.Once {
+			if bound, err = t.Encoding.Bound(f); err != nil {
+				return w, fmt.Errorf("fencedsql: table %s: %w", t.Name, err)
+			}
+		}
+		e.fence, e.encoding, e.once, e.value, e.bound = f, t.Encoding, t.Once, value, bound
+	}
+	w.fence, w.bound = c.encoded.value, c.encoded.bound
+	if !p.checked.Load() {
+		for _, g := range p.Guards {
+			if _, err := c.pool.check(ctx, querier{c}, checkKey{g.Table, g.Name}, false); err != nil {
+				return w, err
+			}
+		}
+		p.checked.Store(true)
+	}
+	return w, nil
+}
+
+// arguments gives each parameter of our text its value: the caller's, as the
+// engine would have numbered or named it, or the fence.
+func (w *write) arguments(to []rewrite.Arg, args []driver.NamedValue) ([]driver.NamedValue, error) {
+	options, err := driverOptions(args)
+	if err != nil {
+		return nil, err
+	}
+	n := len(args) - options
+	byName := false
+	for _, a := range args {
+		byName = byName || a.Name != ""
+	}
+	if !byName && n != w.NumInput {
+		return nil, fmt.Errorf("fencedsql: the statement takes %d arguments, got %d", w.NumInput, n)
+	}
+	out := make([]driver.NamedValue, options, options+len(to))
+	copy(out, args)
+	for _, from := range to {
+		v := driver.NamedValue{Ordinal: len(out) + 1}
+		switch {
+		case from == rewrite.FenceArg:
+			v.Value = w.fence
+		case from == rewrite.BoundArg:
+			v.Value = w.bound
+		case from == rewrite.NoArg:
+		case !byName:
+			v.Value = args[options+int(from)-1].Value
+		default:
+			if v.Value, err = w.byName(args, int(from)); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// byName finds the argument of a parameter among named and positional ones: a
+// name counts before the position, as in the SQLite drivers.
+func (w *write) byName(args []driver.NamedValue, index int) (driver.Value, error) {
+	for _, a := range args {
+		if a.Name == "" {
+			continue
+		}
+		known := false
+		for i, name := range w.Names {
+			known = known || name == a.Name
+			if name == a.Name && i == index-1 {
+				return a.Value, nil
+			}
+		}
+		if !known {
+			return nil, fmt.Errorf("fencedsql: the statement has no parameter named %q", a.Name)
+		}
+	}
+	for _, a := range args {
+		if a.Name == "" && a.Ordinal == index {
+			return a.Value, nil
+		}
+	}
+	if w.Names != nil && w.Names[index-1] != "" {
+		return nil, fmt.Errorf("fencedsql: no argument is given for parameter %q", w.Names[index-1])
+	}
+	return nil, fmt.Errorf("fencedsql: no argument is given for parameter %d", index)
+}
+
+// driverOptions counts the leading arguments that are no values but options
+// of the driver: pgx takes its QueryExecMode and result formats that way.
+func driverOptions(args []driver.NamedValue) (int, error) {
+	for i, a := range args {
+		switch a.Value.(type) {
+		case nil, int64, float64, bool, []byte, string, time.Time:
+			return i, nil
+		}
+		t := reflect.TypeOf(a.Value)
+		switch t.String() {
+		case "pgx.QueryExecMode", "pgx.QueryResultFormats", "pgx.QueryResultFormatsByOID":
+			continue
+		}
+		if _, ok := t.MethodByName("RewriteQuery"); ok {
+			return 0, fmt.Errorf("%w: a %v rewrites the statement after it was fenced; write $1, $2, … and pass the arguments in order", ErrUnfenceable, t)
+		}
+		return i, nil
+	}
+	return len(args), nil
+}
+
+// execFenced sends a fenced text and judges its count.
+func (c *conn) execFenced(ctx context.Context, s sender, p *plan, args []driver.NamedValue) (driver.Result, error) {
+	w, err := c.prepareWrite(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	to, err := w.arguments(p.Args, args)
+	if err != nil {
+		return nil, err
+	}
+	if p.First != nil {
+		return c.execAfterFirst(ctx, &w, to, args)
+	}
+	if p.Count {
+		rows, err := s.query(ctx, p.Text, to)
+		if err != nil {
+			return nil, c.judge(ctx, &w, err)
+		}
+		n, err := count(rows)
+		if err != nil {
+			return nil, c.judge(ctx, &w, err)
+		}
+		return driver.RowsAffected(n), nil
+	}
+	res, err := s.exec(ctx, p.Text, to)
+	if err != nil {
+		return nil, c.judge(ctx, &w, err)
+	}
+	if probe := p.Guards[0].Probe; probe != nil {
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			if err := c.probe(ctx, &w, probe, args); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return res, nil
+}
+
+// queryFenced sends a fenced text that gives rows.
+func (c *conn) queryFenced(ctx context.Context, s sender, p *plan, args []driver.NamedValue) (driver.Rows, error) {
+	w, err := c.prepareWrite(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	to, err := w.arguments(p.Args, args)
+	if err != nil {
+		return nil, err
+	}
+	if p.First != nil {
+		return c.queryAfterFirst(ctx, &w, to, args)
+	}
+	inner, err := s.query(ctx, p.Text, to)
+	if err != nil {
+		return nil, c.judge(ctx, &w, err)
+	}
+	return newRows(ctx, c, &w, inner), nil
+}
+
+func count(rows driver.Rows) (n int64, err error) {
+	row := make([]driver.Value, len(rows.Columns()))
+	for err == nil {
+		if err = rows.Next(row); err == nil {
+			n++
+		}
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	return n, errors.Join(err, rows.Close())
+}
+
+// execAfterFirst sends a DELETE after the UPDATE that asserts its rows, both
+// or none.
+func (c *conn) execAfterFirst(ctx context.Context, w *write, to, args []driver.NamedValue) (res driver.Result, err error) {
+	done, err := c.first(ctx, w, args)
+	if err != nil {
+		return nil, err
+	}
+	res, err = direct{c}.exec(ctx, w.Text, to)
+	return res, done(err)
+}
+
+func (c *conn) queryAfterFirst(ctx context.Context, w *write, to, args []driver.NamedValue) (driver.Rows, error) {
+	done, err := c.first(ctx, w, args)
+	if err != nil {
+		return nil, err
+	}
+	inner, err := direct{c}.query(ctx, w.Text, to)
+	if err != nil {
+		return nil, done(err)
+	}
+	r := newFencedRows(ctx, c, w, inner)
+	r.done = done
+	return wrapRows(r, inner), nil
+}
+
+// first sends the statement that goes before w's text. What it returns ends
+// the transaction that holds both, if it began one.
+func (c *conn) first(ctx context.Context, w *write, args []driver.NamedValue) (func(error) error, error) {
+	to, err := w.arguments(w.First.Args, args)
+	if err != nil {
+		return nil, err
+	}
+	done := func(err error) error { return err }
+	if !c.tx.active {
+		var tx driver.Tx
+		if b, ok := c.Conn.(driver.ConnBeginTx); ok {
+			tx, err = b.BeginTx(ctx, driver.TxOptions{})
+		} else {
+			tx, err = c.Conn.Begin() //lint:ignore SA1019 the wrapped driver may have nothing newer
+		}
+		if err != nil {
+			return nil, err
+		}
+		done = func(err error) error {
+			if err != nil {
+				return errors.Join(err, tx.Rollback())
+			}
+			return tx.Commit()
+		}
+	}
+	if _, err := (direct{c}).exec(ctx, w.First.Text, to); err != nil {
+		return nil, done(c.judge(ctx, w, err))
+	}
+	return done, nil
+}
+
+// judge tells a refusal among the engine's errors.
+func (c *conn) judge(ctx context.Context, w *write, err error) error {
+	if err == driver.ErrSkip {
+		return err
+	}
+	for _, g := range w.Guards {
+		if stored, _, refused := c.pool.dialect.Refused(err, g.Table.Fence, g.Table.Encoding); refused {
+			return c.fenced(ctx, w, g.Table, stored)
+		}
+	}
+	return err
+}
+
+// probe tells, after a pinned write that changed no row, whether a newer
+// fence was the reason: the row may also be gone, or not meet another
+// condition, or have had these values already.
+func (c *conn) probe(ctx context.Context, w *write, q *rewrite.Query, args []driver.NamedValue) error {
+	to, err := w.arguments(q.Args, args)
+	if err != nil {
+		return err
+	}
+	found, err := querier{c}.named(ctx, q.Text, to)
+	if err != nil {
+		return err
+	}
+	g := w.Guards[0]
+	for _, row := range found {
+		stored, err := g.Table.Encoding.Decode(row[0])
+		if err != nil {
+			return fmt.Errorf("fencedsql: table %s: column %s: %w", g.Table.Name, g.Table.Fence, err)
+		}
+		if f := w.lease.Fence(); f.Less(stored) || g.Table.Once && f == stored {
+			return c.fenced(ctx, w, g.Table, stored)
+		}
+	}
+	return nil
+}
+
+func (c *conn) fenced(ctx context.Context, w *write, t *rewrite.Table, stored lease.Fence) error {
+	err := &FencedError{Table: t.Name, Lease: w.lease.Key(), Fence: w.lease.Fence(), Stored: stored}
+	c.tx.fail(err)
+	c.pool.warn(ctx, err)
+	return err
+}
+
+// Mode changes are rare, and cost the next fenced text one question.
+func (c *conn) forgetMode(p *plan) {
+	if p.SetsMode {
+		c.mode, c.modeKnown = dialects.Mode(0), false
+	}
+}

@@ -1,0 +1,91 @@
+package fencedsql
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fencedsql/fencedsql/dialects"
+	"github.com/fencedsql/fencedsql/rewrite"
+)
+
+// pool is what the connections of one connector share.
+type pool struct {
+	dialect dialects.Dialect
+	own     *tableSet // of WithTables; nil for the registered ones
+	logger  *slog.Logger
+
+	rules atomic.Pointer[rules]
+
+	mu      sync.Mutex
+	checked map[checkKey]*dialects.TableInfo
+}
+
+// rules are what holds for statements as long as the set of tables does not change.
+type rules struct {
+	set      *tableSet
+	rewriter *rewrite.Rewriter
+	plans    planCache
+	// begun is set when the tables were checked before a transaction began.
+	begun atomic.Bool
+}
+
+// checkKey is a registered table under a name that a statement gives it.
+type checkKey struct {
+	table *rewrite.Table
+	name  dialects.Name
+}
+
+// current returns the rules for the tables that are registered now; nil, nil
+// when none is.
+func (p *pool) current() (*rules, error) {
+	set := p.own
+	if set == nil {
+		set = registered.set.Load()
+	}
+	r := p.rules.Load()
+	if r != nil && r.set == set {
+		return r, nil
+	}
+	if set == nil || len(set.tables) == 0 {
+		return nil, nil
+	}
+	rw, err := rewrite.New(p.dialect, set.tables)
+	if err != nil {
+		return nil, err
+	}
+	r = &rules{set: set, rewriter: rw}
+	p.rules.Store(r)
+	return r, nil
+}
+
+// columns returns the checked table's columns, or nil.
+func (p *pool) info(key checkKey) *dialects.TableInfo {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.checked[key]
+}
+
+// check asks the database, once, whether the table is as registered.
+func (p *pool) check(ctx context.Context, q dialects.Querier, key checkKey, again bool) (*dialects.TableInfo, error) {
+	if info := p.info(key); info != nil && !again {
+		return info, nil
+	}
+	info, problem, err := p.dialect.Check(ctx, q, dialects.CheckedTable{
+		Name: key.name, Fence: key.table.Fence, Key: key.table.Key, Encoding: key.table.Encoding,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if problem != nil {
+		return nil, &SchemaError{Table: key.table.Name, Reason: problem.Reason, DDL: problem.DDL}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.checked == nil {
+		p.checked = map[checkKey]*dialects.TableInfo{}
+	}
+	p.checked[key] = info
+	return info, nil
+}

@@ -1,0 +1,215 @@
+package fencedsql
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"slices"
+
+	"github.com/fencedsql/fencedsql/dialects"
+)
+
+// transaction is what the connection knows of its transaction, whether it was
+// begun by BeginTx or by a statement.
+type transaction struct {
+	active    bool
+	implicit  bool // begun by a SAVEPOINT, and ended by its RELEASE
+	authority authority
+	saves     []string // the savepoints that stand, oldest first
+
+	// failed is the ErrFenced that nothing has undone yet, and failedAt how
+	// many savepoints stood before the refused write.
+	failed   error
+	failedAt int
+
+	lost bool // the engine has rolled it back on its own
+	// suspect is set when a statement failed, which may have ended the
+	// transaction; querying is the context of the last Query, whose rows may
+	// have failed since.
+	suspect  bool
+	querying context.Context
+}
+
+func (t *transaction) fail(err error) {
+	if t.active {
+		t.failed, t.failedAt = err, len(t.saves)
+	}
+}
+
+// apply follows one act of transaction control. It returns false for one that
+// would commit a transaction that must not.
+func (t *transaction) apply(op dialects.TxOp) bool {
+	last := -1
+	for i, name := range t.saves {
+		if name == op.Name {
+			last = i
+		}
+	}
+	switch op.Verb {
+	case dialects.TxBegin:
+		if !t.active {
+			*t = transaction{active: true}
+		}
+	case dialects.TxCommit:
+		if t.failed != nil {
+			return false
+		}
+		*t = transaction{}
+	case dialects.TxRollback:
+		*t = transaction{}
+	case dialects.TxSavepoint:
+		if !t.active {
+			*t = transaction{active: true, implicit: true}
+		}
+		t.saves = append(t.saves, op.Name)
+	case dialects.TxRelease:
+		switch {
+		case last < 0:
+		case last == 0 && t.implicit:
+			if t.failed != nil {
+				return false
+			}
+			*t = transaction{}
+		default:
+			t.saves = t.saves[:last]
+			t.failedAt = min(t.failedAt, last)
+		}
+	case dialects.TxRollbackTo:
+		if last >= 0 {
+			t.saves = t.saves[:last+1]
+			if t.failedAt > last {
+				t.failed = nil
+			}
+		}
+	}
+	return true
+}
+
+// beforeStatement refuses what must not run in the transaction as it stands:
+// anything after the engine ended it, and a commit after ErrFenced, which
+// rolls back instead.
+func (c *conn) beforeStatement(ctx context.Context, p *plan) error {
+	if !c.tx.active {
+		return nil
+	}
+	if c.txLost() {
+		if len(p.Tx) == 0 {
+			return errTxLost
+		}
+		c.tx = transaction{}
+		if p.Tx[0].Verb == dialects.TxRollback {
+			return nil
+		}
+		return errTxLost
+	}
+	if c.tx.failed != nil && len(p.Tx) > 0 {
+		after := c.tx
+		after.saves = slices.Clone(after.saves)
+		for _, op := range p.Tx {
+			if !after.apply(op) {
+				err := c.tx.failed
+				c.tx = transaction{}
+				_, rerr := direct{c}.exec(context.WithoutCancel(ctx), "ROLLBACK", nil)
+				return errors.Join(err, rerr)
+			}
+		}
+	}
+	return nil
+}
+
+// afterStatement follows what a statement did to the transaction.
+func (c *conn) afterStatement(ctx context.Context, p *plan, err error) {
+	switch {
+	case err == nil:
+		for _, op := range p.Tx {
+			c.tx.apply(op)
+		}
+		c.forgetMode(p)
+		if c.tx.active {
+			c.tx.querying = ctx
+		}
+	case err != driver.ErrSkip && c.tx.active:
+		c.tx.suspect = true
+	}
+}
+
+// txLost reports whether the engine has ended the transaction on its own.
+func (c *conn) txLost() bool {
+	lost := c.pool.dialect.LostTx()
+	if lost == "" || c.tx.lost {
+		return c.tx.lost
+	}
+	if c.autoCommit != nil {
+		c.tx.lost = c.autoCommit.AutoCommit()
+		return c.tx.lost
+	}
+	if !c.tx.suspect && (c.tx.querying == nil || c.tx.querying.Err() == nil) {
+		return false
+	}
+	c.tx.suspect, c.tx.querying = false, nil
+	if _, err := (direct{c}).exec(context.Background(), lost, nil); err == nil {
+		c.tx.lost = true
+		if _, err := (direct{c}).exec(context.Background(), "ROLLBACK", nil); err != nil {
+			c.pool.warn(context.Background(), err)
+		}
+	}
+	return c.tx.lost
+}
+
+func (c *conn) begin(ctx context.Context, begin func() (driver.Tx, error)) (driver.Tx, error) {
+	if !c.tx.active {
+		c.checkBeforeTx(ctx)
+	}
+	inner, err := begin()
+	if err != nil {
+		return nil, err
+	}
+	c.tx = transaction{active: true, authority: authorityOf(ctx)}
+	return &tx{c, inner}, nil
+}
+
+// checkBeforeTx checks the tables before the first transaction of the pool
+// rather than in it: a read there would take a snapshot, and under SQLite a
+// lock, before the first write of the transaction does. A table that is not
+// fit, or not there yet, is checked again when it is first written.
+func (c *conn) checkBeforeTx(ctx context.Context) {
+	r, err := c.pool.current()
+	if err != nil || r == nil || r.begun.Swap(true) {
+		return
+	}
+	for i := range r.set.tables {
+		t := &r.set.tables[i]
+		if name, err := dialects.ParseName(t.Name); err == nil {
+			_, _ = c.pool.check(ctx, querier{c}, checkKey{t, name}, false)
+		}
+	}
+}
+
+// tx is a transaction begun by BeginTx.
+type tx struct {
+	c     *conn
+	inner driver.Tx
+}
+
+// Commit rolls back and returns the ErrFenced if a refused write was not undone.
+func (t *tx) Commit() error {
+	c := t.c
+	refused := c.tx.failed
+	if c.tx.active && c.txLost() {
+		refused = errTxLost
+	}
+	c.tx = transaction{}
+	if refused == nil {
+		return t.inner.Commit()
+	}
+	// Rollback of a transaction that the engine ended is an error by itself.
+	if err := t.inner.Rollback(); err != nil && refused != errTxLost {
+		return errors.Join(refused, err)
+	}
+	return refused
+}
+
+func (t *tx) Rollback() error {
+	t.c.tx = transaction{}
+	return t.inner.Rollback()
+}
