@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/fencedsql/fencedsql/dialects"
@@ -164,7 +165,7 @@ func (w *write) arguments(to []rewrite.Arg, args []driver.NamedValue) ([]driver.
 		case !byName:
 			v.Value = args[options+int(from)-1].Value
 		default:
-			if v.Value, err = w.byName(args, int(from)); err != nil {
+			if v.Name, v.Value, err = w.byName(args, int(from)); err != nil {
 				return nil, err
 			}
 		}
@@ -174,32 +175,32 @@ func (w *write) arguments(to []rewrite.Arg, args []driver.NamedValue) ([]driver.
 }
 
 // byName finds the argument of a parameter among named and positional ones: a
-// name counts before the position, as in the SQLite drivers.
-func (w *write) byName(args []driver.NamedValue, index int) (driver.Value, error) {
+// name counts before the position, as in the SQLite drivers. One found by its
+// name keeps it.
+func (w *write) byName(args []driver.NamedValue, index int) (string, driver.Value, error) {
 	for _, a := range args {
-		if a.Name == "" {
-			continue
+		if a.Name != "" && !slices.Contains(w.Names, a.Name) {
+			return "", nil, fmt.Errorf("fencedsql: the statement has no parameter named %q", a.Name)
 		}
-		known := false
-		for i, name := range w.Names {
-			known = known || name == a.Name
-			if name == a.Name && i == index-1 {
-				return a.Value, nil
-			}
-		}
-		if !known {
-			return nil, fmt.Errorf("fencedsql: the statement has no parameter named %q", a.Name)
+	}
+	name := ""
+	if w.Names != nil {
+		name = w.Names[index-1]
+	}
+	for _, a := range args {
+		if a.Name != "" && a.Name == name {
+			return name, a.Value, nil
 		}
 	}
 	for _, a := range args {
 		if a.Name == "" && a.Ordinal == index {
-			return a.Value, nil
+			return "", a.Value, nil
 		}
 	}
-	if w.Names != nil && w.Names[index-1] != "" {
-		return nil, fmt.Errorf("fencedsql: no argument is given for parameter %q", w.Names[index-1])
+	if name != "" {
+		return "", nil, fmt.Errorf("fencedsql: no argument is given for parameter %q", name)
 	}
-	return nil, fmt.Errorf("fencedsql: no argument is given for parameter %d", index)
+	return "", nil, fmt.Errorf("fencedsql: no argument is given for parameter %d", index)
 }
 
 // driverOptions counts the leading arguments that are no values but options

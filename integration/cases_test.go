@@ -1,0 +1,857 @@
+package integration
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	fencedsql "github.com/fencedsql/fencedsql/driver"
+	"github.com/fencedsql/fencedsql/lease"
+)
+
+// publicCase is a way in which such drivers were reported to go wrong in
+// public. Row 1 of j has fence 5, row 2 has fence 7, the lease has fence 6.
+type publicCase struct {
+	name string
+	run  func(v *env)
+}
+
+var publicCases = []publicCase{
+	{"01 the same row twice under one lease", func(v *env) { // mybatis-plus#710
+		ctx := v.under(6)
+		v.ok(ctx, 1, "UPDATE j SET v = ? WHERE id = 1", "x")
+		v.ok(ctx, 1, "UPDATE j SET v = ? WHERE id = 1", "y")
+		v.want("j", "1|y|10|f6, 2|b|20|f7")
+	}},
+	{"02 stale, then gone", func(v *env) { // Hibernate StaleObjectState, vix#504
+		ctx := v.under(6)
+		_, err := v.exec(ctx, "UPDATE j SET v = ? WHERE id = ?", "x", 2)
+		v.fenced(err, "j", 6, 7)
+		v.ok(ctx, 0, "UPDATE j SET v = ? WHERE id = ?", "x", 99)
+		v.want("j", jStart)
+	}},
+	{"03 one of two rows is newer", func(v *env) { // mybatis-plus#4803, ent#1735
+		_, err := v.exec(v.under(6), "UPDATE j SET v = 'x' WHERE id IN (1, 2)")
+		v.fenced(err, "j", 6, 7)
+		v.want("j", jStart)
+	}},
+	{"07 three tuples, live, stale and new", func(v *env) { // shardingsphere#5465, #8375
+		text := upsert("(?, ?), (?, ?), (?, ?)")
+		q, ok := text[v.dialect]
+		if !ok {
+			q = text[""]
+		}
+		_, err := v.exec(v.under(6), q, 1, "x", 2, "y", 3, "z")
+		v.fenced(err, "j", 6, 7)
+		v.want("j", jStart)
+		if _, err := v.exec(v.under(8), q, 1, "x", 2, "y", 3, "z"); err != nil {
+			v.Error(err)
+		}
+		v.want("j", "1|x|10|f8, 2|y|20|f8, 3|z|0|f8")
+	}},
+	{"10 the other table has a fence column too", func(v *env) { // jimmer#667
+		text, ok := map[string]string{
+			"sqlite":   "UPDATE j AS t SET v = src.v FROM src WHERE src.id = t.id AND t.id = ?",
+			"postgres": "UPDATE j AS t SET v = src.v FROM src WHERE src.id = t.id AND t.id = ?",
+			"mysql":    "UPDATE j AS t JOIN src ON src.id = t.id SET t.v = src.v WHERE t.id = ?",
+		}[v.dialect]
+		if !ok {
+			v.Fatalf("no text for %s", v.dialect)
+		}
+		v.ok(v.under(6), 1, text, 1)
+		v.want("j", "1|s1|10|f6, 2|b|20|f7")
+		_, err := v.exec(v.under(6), text, 2)
+		v.fenced(err, "j", 6, 7)
+		v.want("j", "1|s1|10|f6, 2|b|20|f7")
+	}},
+	{"14 delete stale, delete live", func(v *env) {
+		ctx := v.under(6)
+		_, err := v.exec(ctx, "DELETE FROM j WHERE id = 2")
+		v.fenced(err, "j", 6, 7)
+		v.ok(ctx, 1, "DELETE FROM j WHERE id = 1")
+		v.want("j", "2|b|20|f7")
+	}},
+	{"15 update through Query", func(v *env) { // gocraft/dbr#182
+		ctx := v.under(6)
+		rs, err := v.db.QueryContext(ctx, v.mark("UPDATE j SET v = ? WHERE id = ?"), "x", 1)
+		if err != nil {
+			v.Fatal(err)
+		}
+		if cols, err := rs.Columns(); len(cols) != 0 || err != nil {
+			v.Errorf("columns %v, %v", cols, err)
+		}
+		if n, err := drain(rs, nil); n != 0 || err != nil {
+			v.Errorf("%d rows, %v", n, err)
+		}
+		_, err = drain(v.db.QueryContext(ctx, v.mark("UPDATE j SET v = ? WHERE id = ?"), "x", 2))
+		v.fenced(err, "j", 6, 7)
+		v.want("j", "1|x|10|f6, 2|b|20|f7")
+	}},
+	{"16 several statements in one Exec", func(v *env) { // go-sqlite3#584, mysql#1330
+		ctx := v.under(6)
+		for _, text := range []string{
+			"UPDATE plain SET v = 'x'; UPDATE j SET v = 'x' WHERE id = 1",
+			"UPDATE j SET v = 'x' WHERE id = 1; SELECT 1",
+			"SELECT 1; SELECT 2; DELETE FROM j",
+			";UPDATE j SET v = 'x' WHERE id = 2;;UPDATE j SET v = 'y' WHERE id = 2",
+		} {
+			_, err := v.exec(ctx, text)
+			v.is(err, fencedsql.ErrUnfenceable)
+			_, err = drain(v.db.QueryContext(ctx, text))
+			v.is(err, fencedsql.ErrUnfenceable)
+		}
+		v.want("j", jStart)
+		v.want("plain", "1|p")
+	}},
+	{"17 prepared", func(v *env) { // golang/go#22630
+		st, err := v.db.Prepare(v.mark("UPDATE j SET v = ? WHERE id = ?"))
+		if err != nil {
+			v.Fatal(err)
+		}
+		defer st.Close()
+		if _, err := st.ExecContext(v.under(6), "x", 1); err != nil {
+			v.Error(err)
+		}
+		v.want("j", "1|x|10|f6, 2|b|20|f7")
+		_, err = st.ExecContext(v.under(6), "x", 1, 2)
+		if err == nil || !strings.Contains(err.Error(), "expected 2 arguments, got 3") && !strings.Contains(err.Error(), "takes 2 arguments, got 3") {
+			v.Errorf("three arguments: %v", err)
+		}
+		_, err = st.ExecContext(v.under(6), "x", 2)
+		v.fenced(err, "j", 6, 7)
+		if _, err := st.ExecContext(v.under(8), "y", 2); err != nil {
+			v.Error(err)
+		}
+		_, err = st.ExecContext(v.under(0), "z", 2)
+		v.is(err, fencedsql.ErrNoLease)
+		v.under(8)
+		v.want("j", "1|x|10|f6, 2|y|20|f8")
+		if _, err := st.ExecContext(fencedsql.Unfenced(context.Background()), "u", 1); err != nil {
+			v.Error(err)
+		}
+		v.do("DELETE FROM violations")
+		v.want("j", "1|u|10|f6, 2|y|20|f8")
+	}},
+	{"20 ErrFenced in a transaction, and savepoints", func(v *env) { // gorm#4854
+		ctx := v.under(6)
+		tx, err := v.db.BeginTx(ctx, nil)
+		if err != nil {
+			v.Fatal(err)
+		}
+		step := func(text string) {
+			v.Helper()
+			if _, err := tx.Exec(text); err != nil {
+				v.Errorf("%s: %v", text, err)
+			}
+		}
+		step("UPDATE j SET v = 'kept' WHERE id = 1")
+		step("SAVEPOINT a")
+		step("UPDATE j SET v = 'undone' WHERE id = 1")
+		_, err = tx.Exec("UPDATE j SET v = 'x' WHERE n = 20")
+		v.fenced(err, "j", 6, 7)
+		step("ROLLBACK TO SAVEPOINT a")
+		step("RELEASE SAVEPOINT a")
+		step("UPDATE j SET n = 11 WHERE id = 1")
+		if err := tx.Commit(); err != nil {
+			v.Errorf("Commit after ROLLBACK TO: %v", err)
+		}
+		v.want("j", "1|kept|11|f6, 2|b|20|f7")
+	}},
+	{"20b Commit after ErrFenced rolls back", func(v *env) {
+		ctx := v.under(6)
+		tx, err := v.db.BeginTx(ctx, nil)
+		if err != nil {
+			v.Fatal(err)
+		}
+		if _, err := tx.Exec("UPDATE j SET v = 'x' WHERE id = 1"); err != nil {
+			v.Error(err)
+		}
+		_, err = tx.Exec("UPDATE j SET v = 'x' WHERE id = 2")
+		v.fenced(err, "j", 6, 7)
+		v.fenced(tx.Commit(), "j", 6, 7)
+		v.want("j", jStart)
+		// The connection is fit for the next.
+		v.ok(ctx, 1, "UPDATE j SET v = 'x' WHERE id = 1")
+	}},
+	{"20c the savepoint was set after the refusal, or released", func(v *env) {
+		ctx := v.under(6)
+		for _, texts := range [][]string{
+			{"!UPDATE j SET v = 'x' WHERE id = 2", "?SAVEPOINT a", "?ROLLBACK TO SAVEPOINT a"},
+			{"SAVEPOINT a", "SAVEPOINT b", "RELEASE SAVEPOINT b", "!UPDATE j SET v = 'x' WHERE id = 2"},
+			{"SAVEPOINT a", "!UPDATE j SET v = 'x' WHERE id = 2", "?RELEASE SAVEPOINT a"},
+		} {
+			tx, err := v.db.BeginTx(ctx, nil)
+			if err != nil {
+				v.Fatal(err)
+			}
+			for _, text := range texts {
+				// "!" is refused; "?" fails where an error ends the transaction.
+				_, err := tx.Exec(strings.TrimLeft(text, "!?"))
+				if text[0] == '!' {
+					v.fenced(err, "j", 6, 7)
+				} else if err != nil && text[0] != '?' {
+					v.Errorf("%s: %v", text, err)
+				}
+			}
+			v.fenced(tx.Commit(), "j", 6, 7)
+			v.want("j", jStart)
+		}
+	}},
+	{"20d nested savepoints", func(v *env) {
+		tx, err := v.db.BeginTx(v.under(6), nil)
+		if err != nil {
+			v.Fatal(err)
+		}
+		for _, text := range []string{
+			"SAVEPOINT a", "UPDATE j SET n = 11 WHERE id = 1", "SAVEPOINT b", "SAVEPOINT c",
+			"!UPDATE j SET v = 'x' WHERE n = 20", "ROLLBACK TO SAVEPOINT b", "RELEASE SAVEPOINT b",
+			"UPDATE j SET v = 'k' WHERE id = 1", "RELEASE SAVEPOINT a",
+		} {
+			_, err := tx.Exec(strings.TrimLeft(text, "!"))
+			if text[0] == '!' {
+				v.fenced(err, "j", 6, 7)
+			} else if err != nil {
+				v.Errorf("%s: %v", text, err)
+			}
+		}
+		if err := tx.Commit(); err != nil {
+			v.Error(err)
+		}
+		v.want("j", "1|k|11|f6, 2|b|20|f7")
+	}},
+	{"20e a transaction of statements", func(v *env) {
+		ctx := v.under(6)
+		c, err := v.db.Conn(ctx)
+		if err != nil {
+			v.Fatal(err)
+		}
+		defer c.Close()
+		for _, text := range []string{"BEGIN", "UPDATE j SET v = 'x' WHERE id = 1", "!UPDATE j SET v = 'x' WHERE n = 20", "!COMMIT"} {
+			_, err := c.ExecContext(ctx, strings.TrimLeft(text, "!"))
+			if text[0] == '!' {
+				v.fenced(err, "j", 6, 7)
+			} else if err != nil {
+				v.Errorf("%s: %v", text, err)
+			}
+		}
+		v.want("j", jStart)
+		for _, text := range []string{"BEGIN", "UPDATE j SET v = 'x' WHERE id = 1", "COMMIT"} {
+			if _, err := c.ExecContext(ctx, text); err != nil {
+				v.Errorf("%s: %v", text, err)
+			}
+		}
+		v.want("j", "1|x|10|f6, 2|b|20|f7")
+	}},
+	{"23 values of the driver go through", func(v *env) { // ocsql#44, dd-trace-go#568
+		ctx := v.under(6)
+		for _, arg := range []any{"x", []byte("x"), valuer("x"), ptr("x"), sql.NullString{String: "x", Valid: true}} {
+			v.ok(ctx, 1, "UPDATE j SET v = ? WHERE id = ?", arg, 1)
+			v.want("j", "1|x|10|f6, 2|b|20|f7")
+			v.do("UPDATE j SET v = 'a', fence = '" + text(6) + "' WHERE id = 1")
+			v.do("DELETE FROM violations")
+		}
+		// What the bare driver refuses, is refused with the same words.
+		for _, arg := range []any{uint64(1) << 63, sql.Out{Dest: ptr("x")}, struct{}{}} {
+			_, want := v.bare.Exec(v.mark("UPDATE j SET n = ? WHERE id = 99"), arg)
+			_, got := v.exec(ctx, "UPDATE j SET n = ? WHERE id = 99", arg)
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				v.Errorf("%T: got %v, the bare driver says %v", arg, got, want)
+			}
+		}
+	}},
+	{"24 Raw, Close, BeginTx options", func(v *env) { // otelsql#98, #199, ocsql#14
+		var bareType string
+		if err := raw(v.bare, func(c any) { bareType = fmt.Sprintf("%T", c) }); err != nil {
+			v.Fatal(err)
+		}
+		if err := raw(v.db, func(c any) {
+			u, ok := c.(interface{ Unwrap() driver.Conn })
+			if !ok {
+				v.Errorf("%T has no Unwrap", c)
+				return
+			}
+			if got := fmt.Sprintf("%T", u.Unwrap()); got != bareType {
+				v.Errorf("Unwrap gives %s, the bare driver has %s", got, bareType)
+			}
+		}); err != nil {
+			v.Fatal(err)
+		}
+		opts := &sql.TxOptions{Isolation: sql.LevelLinearizable, ReadOnly: true}
+		tx, want := v.bare.BeginTx(context.Background(), opts)
+		if want == nil {
+			tx.Rollback()
+		}
+		tx, got := v.db.BeginTx(context.Background(), opts)
+		if got == nil {
+			tx.Rollback()
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			v.Errorf("BeginTx: got %v, the bare driver says %v", got, want)
+		}
+	}},
+	{"26 a holder paused past its lease", func(v *env) { // etcd#22082, cozy-stack#4911
+		v.under(6)
+		paused := lease.New("k", lease.Fence{Count: 6})
+		ctx := paused.Context(context.Background())
+		next, err := fencedsql.Claim(context.Background(), v.db, "j", 2)
+		if err != nil {
+			v.Fatal(err)
+		}
+		if next.Fence() != (lease.Fence{Count: 8}) {
+			v.Errorf("claimed with %v, want 8", next.Fence())
+		}
+		v.do("DELETE FROM violations")
+		_, err = v.exec(ctx, "UPDATE j SET v = 'late' WHERE id = 2")
+		v.fenced(err, "j", 6, 8)
+		paused.Lose(errors.New("ran out"))
+		if !errors.Is(context.Cause(ctx), lease.ErrLost) {
+			v.Errorf("the cause is %v", context.Cause(ctx))
+		}
+		if next.Err() != nil {
+			v.Errorf("the next holder's lease: %v", next.Err())
+		}
+		v.want("j", "1|a|10|f5, 2|b|20|f8")
+	}},
+	{"live writes from many goroutines", func(v *env) {
+		ctx := v.under(8)
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				for range 20 {
+					if _, err := v.db.ExecContext(ctx, v.mark("UPDATE j SET n = n + 1 WHERE id = ?"), 1+i%2); err != nil {
+						v.Errorf("a live write is refused: %v", err)
+					}
+				}
+			}()
+		}
+		wg.Wait()
+		v.want("j", "1|a|90|f8, 2|b|100|f8")
+	}},
+	{"equal values are no refusal", func(v *env) {
+		ctx := v.under(6)
+		for range 2 {
+			if _, err := v.exec(ctx, "UPDATE j SET v = 'a' WHERE id = 1"); err != nil {
+				v.Error(err)
+			}
+			if _, err := v.exec(ctx, "UPDATE j SET v = 'a' WHERE n = 10"); err != nil {
+				v.Error(err)
+			}
+		}
+		v.want("j", "1|a|10|f6, 2|b|20|f7")
+	}},
+	{"once is once", func(v *env) {
+		ctx := v.under(6)
+		v.ok(ctx, 1, "UPDATE onlyonce SET v = 'x' WHERE id = 1")
+		_, err := v.exec(ctx, "UPDATE onlyonce SET v = 'y' WHERE id = 1")
+		v.fenced(err, "onlyonce", 6, 6)
+		_, err = v.exec(ctx, "UPDATE onlyonce SET v = 'y' WHERE v = 'x'")
+		v.fenced(err, "onlyonce", 6, 6)
+		_, err = v.exec(ctx, "DELETE FROM onlyonce WHERE id = 1")
+		v.fenced(err, "onlyonce", 6, 6)
+		v.want("onlyonce", "1|x|f6, 2|b|f7")
+	}},
+	{"no lease, a semaphore's, nil, and Unfenced", func(v *env) {
+		v.under(0)
+		for name, ctx := range map[string]context.Context{
+			"none":               context.Background(),
+			"nil":                (*lease.Lease)(nil).Context(context.Background()),
+			"semaphore":          lease.New("s", lease.Fence{}).Context(context.Background()),
+			"Unfenced before it": lease.New("s", lease.Fence{}).Context(fencedsql.Unfenced(context.Background())),
+		} {
+			_, err := v.exec(ctx, "UPDATE j SET v = 'x' WHERE id = 1")
+			if !errors.Is(err, fencedsql.ErrNoLease) {
+				v.Errorf("%s: got %v", name, err)
+			}
+		}
+		v.want("j", jStart)
+		under := lease.New("k", lease.Fence{Count: 6}).Context(context.Background())
+		if _, err := v.exec(fencedsql.Unfenced(under), "UPDATE j SET v = 'x' WHERE id = 2"); err != nil {
+			v.Error(err)
+		}
+		v.do("DELETE FROM violations")
+		v.want("j", "1|a|10|f5, 2|x|20|f7")
+	}},
+	{"Unfenced given to BeginTx", func(v *env) {
+		v.under(0)
+		tx, err := v.db.BeginTx(fencedsql.Unfenced(context.Background()), nil)
+		if err != nil {
+			v.Fatal(err)
+		}
+		if _, err := tx.Exec("UPDATE j SET v = 'x' WHERE id = 2"); err != nil {
+			v.Error(err)
+		}
+		_, err = tx.ExecContext(lease.New("k", lease.Fence{Count: 6}).Context(context.Background()), "UPDATE j SET v = 'y' WHERE n = 20")
+		v.fenced(err, "j", 6, 7)
+		v.fenced(tx.Commit(), "j", 6, 7)
+		v.want("j", jStart)
+	}},
+	{"an encoding that the fence does not fit", func(v *env) {
+		v.under(0)
+		ctx := lease.New("k", lease.Fence{Epoch: 1}).Context(context.Background())
+		_, err := v.exec(ctx, "UPDATE counted SET v = 'secret' WHERE id = 1")
+		if err == nil || !strings.Contains(err.Error(), "counted") || !strings.Contains(err.Error(), "18446744073709551616") {
+			v.Errorf("got %v", err)
+		}
+		v.want("counted", "1|a|5, 2|b|7")
+	}},
+	{"numbers of arguments", func(v *env) {
+		ctx := v.under(6)
+		for _, args := range [][]any{{}, {"secret"}, {"secret", 1, 2}, {"secret", 1, 2, 3}} {
+			_, err := v.exec(ctx, "UPDATE j SET v = ? WHERE id = ?", args...)
+			if err == nil || strings.Contains(err.Error(), "secret") {
+				v.Errorf("%d arguments: %v", len(args), err)
+			}
+			_, err = v.exec(ctx, "UPDATE j SET v = ? WHERE n = ?", args...)
+			if err == nil || strings.Contains(err.Error(), "secret") {
+				v.Errorf("%d arguments: %v", len(args), err)
+			}
+		}
+		v.want("j", jStart)
+	}},
+	{"Claim and Raise", func(v *env) {
+		ctx := context.Background()
+		for _, table := range []string{"j", "counted"} {
+			v.under(6)
+			a, err := fencedsql.Claim(ctx, v.db, table, 1)
+			if err != nil {
+				v.Fatal(err)
+			}
+			b, err := fencedsql.Claim(ctx, v.db, table, 1)
+			if err != nil {
+				v.Fatal(err)
+			}
+			if a.Fence() != (lease.Fence{Count: 6}) || b.Fence() != (lease.Fence{Count: 7}) {
+				v.Errorf("claimed %v and %v, want 6 and 7", a.Fence(), b.Fence())
+			}
+			v.do("DELETE FROM violations")
+			_, err = v.exec(a.Context(ctx), "UPDATE "+table+" SET v = 'late' WHERE id = 1")
+			v.fenced(err, table, 6, 7)
+			v.fenced(fencedsql.Raise(a.Context(ctx), v.db, table, 1), table, 6, 7)
+			v.under(7)
+			v.ok(b.Context(ctx), 1, "UPDATE "+table+" SET v = 'x' WHERE id = 1")
+			// Another row, and twice: the second changes nothing.
+			for range 2 {
+				if err := fencedsql.Raise(v.under(9), v.db, table, 2); err != nil {
+					v.Error(err)
+				}
+			}
+			_, err = v.exec(b.Context(ctx), "UPDATE "+table+" SET v = 'late' WHERE id = 2")
+			v.fenced(err, table, 7, 9)
+			v.clean()
+			v.is(fencedsql.Raise(v.under(9), v.db, table, 99), sql.ErrNoRows)
+			_, err = fencedsql.Claim(ctx, v.db, table, 99)
+			v.is(err, sql.ErrNoRows)
+		}
+		v.want("j", "1|x|10|f7, 2|b|20|f9")
+		v.want("counted", "1|x|7, 2|b|9")
+		v.is(fencedsql.Raise(ctx, v.db, "j", 1), fencedsql.ErrNoLease)
+		for _, err := range []error{
+			fencedsql.Raise(v.under(9), v.db, "nosuch", 1),
+			fencedsql.Raise(v.under(9), v.db, "nokey", 1),
+			fencedsql.Raise(v.under(9), v.db, "j", 1, 2),
+			fencedsql.Raise(v.under(9), v.db, "pair", 1),
+			fencedsql.Raise(v.under(9), v.db, "onlyonce", 1),
+			fencedsql.Raise(v.under(9), v.bare, "j", 1),
+		} {
+			if err == nil || errors.Is(err, fencedsql.ErrFenced) {
+				v.Errorf("got %v", err)
+			}
+		}
+		if l, err := fencedsql.Claim(ctx, v.db, "pair", 1, 2); err != nil || l.Fence() != (lease.Fence{Count: 8}) {
+			v.Errorf("pair: %v, %v", l.Fence(), err)
+		}
+	}},
+	{"Claim in a transaction", func(v *env) {
+		v.under(8)
+		tx, err := v.db.Begin()
+		if err != nil {
+			v.Fatal(err)
+		}
+		l, err := fencedsql.Claim(context.Background(), tx, "j", 2)
+		if err != nil {
+			v.Fatal(err)
+		}
+		if _, err := tx.ExecContext(l.Context(context.Background()), v.mark("UPDATE j SET v = ? WHERE id = ?"), "claimed", 2); err != nil {
+			v.Error(err)
+		}
+		if err := tx.Rollback(); err != nil {
+			v.Error(err)
+		}
+		v.want("j", jStart)
+	}},
+	{"Claims race", func(v *env) {
+		v.under(0)
+		const rounds, workers = 10, 4
+		var mu sync.Mutex
+		seen := map[lease.Fence]bool{}
+		var wg sync.WaitGroup
+		for range workers {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				for range rounds {
+					l, err := fencedsql.Claim(context.Background(), v.db, "j", 1)
+					if err != nil {
+						v.Error(err)
+						return
+					}
+					mu.Lock()
+					if seen[l.Fence()] {
+						v.Errorf("fence %v was given twice", l.Fence())
+					}
+					seen[l.Fence()] = true
+					mu.Unlock()
+				}
+			}()
+		}
+		wg.Wait()
+		v.do("DELETE FROM violations")
+		v.want("j", fmt.Sprintf("1|a|10|f%d, 2|b|20|f7", 5+rounds*workers))
+	}},
+}
+
+func TestCases(t *testing.T) {
+	each(t, func(t *testing.T, e *engine) {
+		base := e.open(t)
+		for _, c := range publicCases {
+			t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
+				v := base.with(gapped(t, e, c.name))
+				c.run(v)
+			})
+		}
+	})
+}
+
+type valuer string
+
+func (s valuer) Value() (driver.Value, error) { return string(s), nil }
+
+func ptr[T any](v T) *T { return &v }
+
+func raw(db *sql.DB, f func(any)) error {
+	c, err := db.Conn(context.Background())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return c.Raw(func(dc any) error { f(dc); return nil })
+}
+
+// The cases below need statements of one dialect, or a database of their own.
+
+func returning(t *testing.T, run func(v *env)) {
+	each(t, func(t *testing.T, e *engine) {
+		if e.dialect != "mysql" {
+			run(e.open(t))
+		}
+	})
+}
+
+func TestCase09Returning(t *testing.T) { // ent#1821, bun#556
+	returning(t, func(v *env) {
+		up := v.mark("INSERT INTO j (id, v) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET v = excluded.v RETURNING v")
+		nothing := v.mark("INSERT INTO j (id, v) VALUES (?, ?) ON CONFLICT (id) DO NOTHING RETURNING v")
+		ctx := v.under(6)
+		var s string
+		v.fenced(v.db.QueryRowContext(ctx, up, 2, "x").Scan(&s), "j", 6, 7)
+		v.is(v.db.QueryRowContext(ctx, nothing, 2, "x").Scan(&s), sql.ErrNoRows)
+		v.want("j", jStart)
+		if err := v.db.QueryRowContext(ctx, up, 1, "x").Scan(&s); err != nil || s != "x" {
+			v.Errorf("got %q, %v", s, err)
+		}
+		v.want("j", "1|x|10|f6, 2|b|20|f7")
+	})
+}
+
+// Rows keep their shape: names, values and column types are those that the
+// bare driver gives.
+func TestReturningKeepsItsShape(t *testing.T) {
+	returning(t, func(v *env) {
+		for _, text := range []string{
+			"UPDATE j SET v = 'x' WHERE id = 1 RETURNING *",
+			"UPDATE j SET v = 'x' WHERE n < 15 RETURNING id, v AS w, n + 1",
+			"DELETE FROM j WHERE id = 1 RETURNING *",
+			"DELETE FROM j WHERE n < 15 RETURNING id, upper(v) AS u",
+			"INSERT INTO j (id, v) VALUES (3, 'c'), (4, 'd') RETURNING id, v",
+			"INSERT INTO j (id, v) VALUES (1, 'c') ON CONFLICT (id) DO UPDATE SET v = excluded.v RETURNING id, v",
+			"DELETE FROM j WHERE id = 99 RETURNING v",
+		} {
+			v.reset()
+			shape := func(db *sql.DB, ctx context.Context) (string, string) {
+				v.Helper()
+				rs, err := db.QueryContext(ctx, text)
+				if err != nil {
+					v.Fatalf("%s: %v", text, err)
+				}
+				types, err := rs.ColumnTypes()
+				if err != nil {
+					v.Fatal(err)
+				}
+				head := ""
+				for _, c := range types {
+					null, ok := c.Nullable()
+					head += fmt.Sprintf("%s %s %v %v %v, ", c.Name(), c.DatabaseTypeName(), c.ScanType(), null, ok)
+				}
+				return head, render(v, rs)
+			}
+			wantHead, want := shape(v.bare, context.Background())
+			v.reset()
+			gotHead, got := shape(v.db, v.under(6))
+			v.clean()
+			if gotHead != wantHead {
+				v.Errorf("%s\ngives columns %s\nwant %s", text, gotHead, wantHead)
+			}
+			// The fence itself is what may differ.
+			if strings.ReplaceAll(got, "f6", "f5") != strings.ReplaceAll(want, "f6", "f5") {
+				v.Errorf("%s\ngives %s\nwant %s", text, got, want)
+			}
+		}
+		for _, text := range []string{
+			"UPDATE j SET v = 'x' WHERE id = 2 RETURNING id",
+			"UPDATE j SET v = 'x' RETURNING id",
+			"DELETE FROM j WHERE id = 2 RETURNING *",
+			"DELETE FROM j RETURNING id",
+		} {
+			v.reset()
+			ctx := v.under(6)
+			_, err := drain(v.db.QueryContext(ctx, text))
+			v.fenced(err, "j", 6, 7)
+			_, err = v.db.ExecContext(ctx, text)
+			v.fenced(err, "j", 6, 7)
+			v.want("j", jStart)
+		}
+	})
+}
+
+func TestCase21CancelledTransaction(t *testing.T) { // go-sqlite3#769
+	for _, e := range only(sqliteEngines) {
+		t.Run(e.name, func(t *testing.T) {
+			v := e.open(t)
+			ctx := v.under(6)
+			slow := "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 100000000) UPDATE plain SET v = (SELECT max(i) FROM c)"
+			for _, whole := range []bool{true, false} {
+				txCtx, stCtx := ctx, ctx
+				c, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
+				if whole {
+					txCtx = c
+				}
+				stCtx = c
+				tx, err := v.db.BeginTx(txCtx, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := tx.ExecContext(ctx, "INSERT INTO plain (id, v) VALUES (2, 'in the transaction')"); err != nil {
+					t.Fatal(err)
+				}
+				if _, err = tx.ExecContext(stCtx, slow); err == nil {
+					t.Fatal("the slow statement was not cancelled")
+				}
+				cancel()
+				for _, text := range []string{"UPDATE j SET v = 'outside' WHERE id = 1", "INSERT INTO plain (id, v) VALUES (3, 'outside')", "DELETE FROM j WHERE n = 10"} {
+					if _, err := tx.ExecContext(ctx, text); err == nil {
+						t.Errorf("%s: ran after the transaction was rolled back", text)
+					}
+				}
+				if err := tx.Commit(); err == nil {
+					t.Error("Commit of a transaction that was rolled back")
+				}
+				v.want("j", jStart)
+				v.want("plain", "1|p")
+			}
+			v.ok(ctx, 1, "UPDATE j SET v = 'next' WHERE id = 1")
+		})
+	}
+}
+
+func TestCase22TwoConnections(t *testing.T) { // go-sqlite3#274
+	// A transaction that begins with a fenced write takes the write lock at
+	// once, as it would bare: no read of ours comes before it.
+	for _, e := range only(sqliteEngines) {
+		t.Run(e.name, func(t *testing.T) {
+			v := e.open(t)
+			ctx := v.under(8)
+			tx, err := v.db.BeginTx(ctx, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Another connection writes after BEGIN and before the first statement.
+			v.do("UPDATE plain SET v = 'other'")
+			if _, err := tx.Exec("UPDATE j SET v = 'x' WHERE id = 1"); err != nil {
+				t.Errorf("a write is busy that bare would not be: %v", err)
+			}
+			if _, err := fencedsql.Claim(ctx, tx, "j", 2); err != nil {
+				t.Errorf("Claim: %v", err)
+			}
+			if err := tx.Commit(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestCase28FenceColumns(t *testing.T) {
+	for _, e := range only(sqliteEngines) {
+		t.Run(e.name, func(t *testing.T) {
+			v := e.open(t, fencedsql.WithTables(fencedsql.Table{Name: "c", Key: []string{"id"}}))
+			for name, create := range map[string]string{
+				"04 nullable": "CREATE TABLE c (id INTEGER PRIMARY KEY, v TEXT, fence TEXT)",
+				"INTEGER":     "CREATE TABLE c (id INTEGER PRIMARY KEY, v TEXT, fence INTEGER NOT NULL DEFAULT 0)",
+				"NUMERIC":     "CREATE TABLE c (id INTEGER PRIMARY KEY, v TEXT, fence NUMERIC NOT NULL DEFAULT 0)",
+				"CHAR(20)":    "CREATE TABLE c (id INTEGER PRIMARY KEY, v TEXT, fence CHAR(20) NOT NULL DEFAULT '')",
+				"missing":     "CREATE TABLE c (id INTEGER PRIMARY KEY, v TEXT)",
+				"no key":      "CREATE TABLE c (id INTEGER, v TEXT, fence TEXT NOT NULL DEFAULT '')",
+				"partial key": "CREATE TABLE c (id INTEGER, v TEXT, fence TEXT NOT NULL DEFAULT ''); CREATE UNIQUE INDEX c_part ON c (id) WHERE v IS NULL",
+				"wider key":   "CREATE TABLE c (id INTEGER, v TEXT, fence TEXT NOT NULL DEFAULT '', UNIQUE (id, v))",
+				"collation":   "CREATE TABLE c (id TEXT COLLATE NOCASE, v TEXT, fence TEXT NOT NULL DEFAULT ''); CREATE UNIQUE INDEX c_bin ON c (id COLLATE BINARY)",
+			} {
+				t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+					v := *v
+					v.TB = t
+					v.do("DROP TABLE IF EXISTS c", create, "INSERT INTO c (id, v) VALUES (1, 'a')")
+					ctx := v.under(6)
+					_, err := v.exec(ctx, "UPDATE c SET v = 'x' WHERE id = 1")
+					var se *fencedsql.SchemaError
+					if !errors.Is(err, fencedsql.ErrSchema) || !errors.As(err, &se) || se.Table != "c" {
+						t.Fatalf("got %v, want ErrSchema", err)
+					}
+					if got := v.show("c"); !strings.HasPrefix(got, "1|a") {
+						t.Errorf("the row is %s", got)
+					}
+					// The DDL of the error mends it.
+					v.do(se.DDL)
+					v.ok(ctx, 1, "UPDATE c SET v = 'x' WHERE id = 1")
+					if got := v.show("c"); !strings.HasPrefix(got, "1|x") || !strings.Contains(got, "f6") {
+						t.Errorf("after the DDL the row is %s", got)
+					}
+					v.do("DROP TABLE c")
+				})
+				// What was checked stays checked; each table is another pool's.
+				v = e.open(t, fencedsql.WithTables(fencedsql.Table{Name: "c", Key: []string{"id"}}))
+			}
+			v.do("DROP TABLE IF EXISTS c", "CREATE TABLE c (id INTEGER PRIMARY KEY ON CONFLICT REPLACE, v TEXT, fence TEXT NOT NULL DEFAULT '')")
+			_, err := v.exec(v.under(6), "INSERT INTO c (id, v) VALUES (1, 'x')")
+			v.is(err, fencedsql.ErrSchema)
+			v.do("DROP TABLE c", "CREATE VIEW c AS SELECT 1 AS id, 'v' AS v, '' AS fence")
+			_, err = v.exec(v.under(6), "UPDATE c SET v = 'x' WHERE id = 1")
+			v.is(err, fencedsql.ErrSchema)
+			v.do("DROP VIEW c")
+			_, err = v.exec(v.under(6), "UPDATE c SET v = 'x' WHERE id = 1")
+			v.is(err, fencedsql.ErrSchema)
+		})
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	fenced := fencedsql.WithTables(fencedsql.Table{Name: "j"})
+	open := func(driverName, dsn string, opts ...fencedsql.Option) error {
+		db, err := fencedsql.Open(driverName, dsn, opts...)
+		if err == nil {
+			db.Close()
+		}
+		return err
+	}
+	viaSQL := func(dsn string) error {
+		db, err := sql.Open("fencedsql", dsn)
+		if err == nil {
+			db.Close()
+		}
+		return err
+	}
+	sql.Register("strange", strangeDriver{})
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{viaSQL("app.db"), `"sqlite3:app.db"`},
+		{viaSQL(""), `"sqlite3:app.db"`},
+		{viaSQL(":memory:"), `"sqlite3:app.db"`},
+		{viaSQL("user:hunter2@tcp(host)/db"), `no driver "user"`},
+		{viaSQL("us er/x:hunter2@tcp(host)/db"), "begins with no driver's name"},
+		{viaSQL("nosuch:x"), `no driver "nosuch"`},
+		{viaSQL("fencedsql:sqlite3:x"), "cannot wrap itself"},
+		{viaSQL("oracle:x"), `no driver "oracle"`},
+		{open("strange", "x", fenced), "fencedsql.WithDialect"},
+		{open("sqlite3", "x", fencedsql.WithDialect("nosuch")), `dialect "nosuch"`},
+		{open("sqlite3", "x", fencedsql.WithTables(fencedsql.Table{})), "empty"},
+		{open("sqlite3", "x", fencedsql.WithTables(fencedsql.Table{Name: "a..b"})), `"a..b"`},
+		{open("sqlite3", "x", fencedsql.WithTables(fencedsql.Table{Name: "a.b.c"})), `"a.b.c"`},
+		{open("sqlite3", "x", fencedsql.WithTables(fencedsql.Table{Name: "a", Key: []string{""}})), "empty"},
+		{open("sqlite3", "x", fencedsql.WithTables(fencedsql.Table{Name: "a", Fence: "f", Key: []string{"f"}})), "column f"},
+		{open("sqlite3", "x", fencedsql.WithTables(fencedsql.Table{Name: "a"}, fencedsql.Table{Name: "A", Fence: "g"})), "registered twice"},
+		{open("sqlite3", "x", fencedsql.WithTables(fencedsql.Table{Name: "a"}), fencedsql.WithTables(fencedsql.Table{Name: "a", Once: true})), "registered twice"},
+		{open("sqlite3", "x", fencedsql.WithTables(fencedsql.Table{Name: "a", Encoding: 9})), "encoding"},
+	} {
+		if c.err == nil || !strings.Contains(c.err.Error(), c.want) || strings.Contains(c.err.Error(), "hunter2") {
+			t.Errorf("got %v, want something with %q", c.err, c.want)
+		}
+	}
+	if err := open("strange", "x", fenced, fencedsql.WithDialect("sqlite")); err != nil {
+		t.Errorf("WithDialect: %v", err)
+	}
+	if _, err := fencedsql.NewConnector(nil); err == nil {
+		t.Error("NewConnector(nil) gives no error")
+	}
+	if err := open("sqlite3", "x", fencedsql.WithTables(fencedsql.Table{Name: "a"}, fencedsql.Table{Name: "a", Fence: "fence"})); err != nil {
+		t.Errorf("the same table twice: %v", err)
+	}
+
+	db, err := sql.Open("fencedsql", "sqlite3:"+filepath.Join(t.TempDir(), "none.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, try := range []func() error{
+		func() error { _, err := db.Exec("CREATE TABLE t (id)"); return err },
+		func() error { _, err := drain(db.Query("SELECT 1")); return err },
+		func() error { _, err := db.Prepare("SELECT 1"); return err },
+	} {
+		if err := try(); err == nil || !strings.Contains(err.Error(), "fencedsql.RegisterTable") {
+			t.Errorf("no table registered: got %v", err)
+		}
+	}
+	if _, err := db.ExecContext(fencedsql.Unfenced(context.Background()), "CREATE TABLE late (id INTEGER PRIMARY KEY, v, fence TEXT NOT NULL DEFAULT '')"); err != nil {
+		t.Error(err)
+	}
+
+	// Registration takes effect on a database, and a statement, that are there.
+	fencedsql.RegisterTable(fencedsql.Table{Name: "registered_first"})
+	st, err := db.Prepare("INSERT INTO late (id) VALUES (?)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if _, err := st.Exec(1); err != nil {
+		t.Errorf("before registration: %v", err)
+	}
+	fencedsql.RegisterTable(fencedsql.Table{Name: "late", Key: []string{"id"}})
+	if _, err := st.Exec(2); !errors.Is(err, fencedsql.ErrNoLease) {
+		t.Errorf("after registration: %v", err)
+	}
+	if _, err := st.ExecContext(lease.New("k", lease.Fence{Count: 3}).Context(context.Background()), 2); err != nil {
+		t.Errorf("after registration with a lease: %v", err)
+	}
+	for _, bad := range []fencedsql.Table{{}, {Name: "late", Fence: "other", Key: []string{"id"}}} {
+		func() {
+			defer func() {
+				if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), "fencedsql: ") {
+					t.Errorf("RegisterTable(%+v): %v", bad, r)
+				}
+			}()
+			fencedsql.RegisterTable(bad)
+		}()
+	}
+}
+
+type strangeDriver struct{}
+
+func (strangeDriver) Open(string) (driver.Conn, error) { return nil, io.ErrUnexpectedEOF }

@@ -1,0 +1,298 @@
+package integration
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	fencedsql "github.com/fencedsql/fencedsql/driver"
+	"github.com/fencedsql/fencedsql/lease"
+)
+
+// An engine is one way to run the suite: a database, the driver that reaches
+// it, and the settings of that driver. What engines say differently is data,
+// in their dialectTexts; no test asks which engine it runs on.
+type engine struct {
+	name   string // of the subtest
+	driver string // as registered with database/sql
+	// dsn makes a fresh database for the test binary or the test, and returns
+	// how to reach it.
+	dsn func(t testing.TB) string
+	*dialectTexts
+	// gaps are the cases that this engine or driver cannot pass, and why. A
+	// gap that passes fails the test.
+	gaps map[string]string
+}
+
+// dialectTexts is what one SQL dialect says in its own words.
+type dialectTexts struct {
+	dialect string
+	// marker is the n-th parameter marker.
+	marker func(n int) string
+	// setup makes the tables of the suite, without rows, and the witness.
+	setup []string
+}
+
+// Texts of the suite write parameters as "?"; mark gives them the engine's form.
+func (d *dialectTexts) mark(text string) string {
+	var b strings.Builder
+	n := 0
+	for _, c := range text {
+		if c == '?' {
+			n++
+			b.WriteString(d.marker(n))
+			continue
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// tables are the fenced tables of the suite.
+var tables = []fencedsql.Table{
+	{Name: "j", Key: []string{"id"}},
+	{Name: "pair", Fence: "pair_fence", Key: []string{"a", "b"}},
+	{Name: "nokey"},
+	{Name: "onlyonce", Key: []string{"id"}, Once: true},
+	{Name: "counted", Key: []string{"id"}, Encoding: lease.Int64},
+}
+
+// rows are what the tables hold at the beginning of each case: in j, as in
+// all others, row 1 has fence 5 and row 2 has fence 7.
+var rows = []string{
+	`DELETE FROM j`, `DELETE FROM pair`, `DELETE FROM nokey`, `DELETE FROM onlyonce`, `DELETE FROM counted`, `DELETE FROM src`, `DELETE FROM plain`,
+	`INSERT INTO j (id, v, n, fence) VALUES (1, 'a', 10, '` + text(5) + `'), (2, 'b', 20, '` + text(7) + `')`,
+	`INSERT INTO pair (a, b, v, pair_fence) VALUES (1, 1, 'a', '` + text(5) + `'), (1, 2, 'b', '` + text(7) + `')`,
+	`INSERT INTO nokey (id, v, fence) VALUES (1, 'a', '` + text(5) + `'), (2, 'b', '` + text(7) + `')`,
+	`INSERT INTO onlyonce (id, v, fence) VALUES (1, 'a', '` + text(5) + `'), (2, 'b', '` + text(7) + `')`,
+	`INSERT INTO counted (id, v, fence) VALUES (1, 'a', 5), (2, 'b', 7)`,
+	`INSERT INTO src (id, v, n, fence) VALUES (1, 's1', 1, '` + text(99) + `'), (2, 's2', 2, '` + text(99) + `'), (3, 's3', 3, '` + text(99) + `')`,
+	`INSERT INTO plain (id, v) VALUES (1, 'p')`,
+	`DELETE FROM violations`,
+}
+
+func text(n uint64) string { return lease.Fence{Count: n}.Text() }
+
+// env is one case on one engine: the fenced database under test, and the bare
+// one through which the outcome is read.
+type env struct {
+	testing.TB
+	*engine
+	db, bare *sql.DB
+}
+
+// open gives the engine's database, made once for t, to its subtests.
+func (e *engine) open(t testing.TB, opts ...fencedsql.Option) *env {
+	t.Helper()
+	dsn := e.dsn(t)
+	bare, err := sql.Open(e.driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { bare.Close() })
+	if len(opts) == 0 {
+		opts = []fencedsql.Option{fencedsql.WithTables(tables...)}
+	}
+	db, err := fencedsql.Open(e.driver, dsn, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	v := &env{TB: t, engine: e, db: db, bare: bare}
+	v.do(e.setup...)
+	v.reset()
+	return v
+}
+
+// with is the env for a subtest, its rows as in the beginning.
+func (v *env) with(t testing.TB) *env {
+	t.Helper()
+	w := *v
+	w.TB = t
+	w.reset()
+	return &w
+}
+
+// do runs statements on the bare database.
+func (v *env) do(texts ...string) {
+	v.Helper()
+	for _, s := range texts {
+		if _, err := v.bare.Exec(s); err != nil {
+			v.Fatalf("%v\nin %s", err, s)
+		}
+	}
+}
+
+func (v *env) reset() {
+	v.Helper()
+	v.do("UPDATE witness SET fence = NULL")
+	v.do(rows...)
+}
+
+// under gives the context of a lease with that fence and tells the witness;
+// zero stands for no lease.
+func (v *env) under(fence uint64) context.Context {
+	v.Helper()
+	if fence == 0 {
+		v.do("UPDATE witness SET fence = NULL")
+		return context.Background()
+	}
+	v.do("UPDATE witness SET fence = '" + text(fence) + "'")
+	return lease.New(fmt.Sprintf("key under %d", fence), lease.Fence{Count: fence}).Context(context.Background())
+}
+
+// show reads a table with the bare driver: its columns by "|", rows by ", ",
+// fences without their zeros.
+func (v *env) show(table string) string {
+	v.Helper()
+	rs, err := v.bare.Query("SELECT * FROM " + table + " ORDER BY 1, 2")
+	if err != nil {
+		v.Fatal(err)
+	}
+	return render(v, rs)
+}
+
+func render(t testing.TB, rs *sql.Rows) string {
+	t.Helper()
+	defer rs.Close()
+	cols, err := rs.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for rs.Next() {
+		vals := make([]any, len(cols))
+		for i := range vals {
+			vals[i] = new(sql.NullString)
+		}
+		if err := rs.Scan(vals...); err != nil {
+			t.Fatal(err)
+		}
+		parts := make([]string, len(cols))
+		for i := range vals {
+			s := vals[i].(*sql.NullString)
+			parts[i] = s.String
+			if !s.Valid {
+				parts[i] = "NULL"
+			}
+			if len(parts[i]) == 40 {
+				parts[i] = "f" + strings.TrimLeft(parts[i], "0")
+			}
+		}
+		lines = append(lines, strings.Join(parts, "|"))
+	}
+	if err := rs.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, ", ")
+}
+
+// want checks a table's rows, and that the witness saw no bare write.
+func (v *env) want(table, rows string) {
+	v.Helper()
+	if got := v.show(table); got != rows {
+		v.Errorf("table %s holds\n\t%s\nwant\n\t%s", table, got, rows)
+	}
+	v.clean()
+}
+
+// clean checks that the witness saw no bare write.
+func (v *env) clean() {
+	v.Helper()
+	if got := v.show("violations"); got != "" {
+		v.Errorf("the witness saw bare writes: %s", got)
+	}
+}
+
+const (
+	jStart = "1|a|10|f5, 2|b|20|f7"
+)
+
+// fenced checks an ErrFenced and what it tells.
+func (v *env) fenced(err error, table string, fence, stored uint64) {
+	v.Helper()
+	var fe *fencedsql.FencedError
+	if !errors.Is(err, fencedsql.ErrFenced) || !errors.As(err, &fe) {
+		v.Errorf("got %v, want ErrFenced", err)
+		return
+	}
+	if fe.Table != table || fe.Fence != (lease.Fence{Count: fence}) {
+		v.Errorf("%+v: want table %s and fence %d", fe, table, fence)
+	}
+	if !fe.Stored.IsZero() && fe.Stored != (lease.Fence{Count: stored}) {
+		v.Errorf("%+v: want stored fence %d", fe, stored)
+	}
+}
+
+func (v *env) is(err, target error) {
+	v.Helper()
+	if !errors.Is(err, target) {
+		v.Errorf("got %v, want %v", err, target)
+	}
+}
+
+// exec runs a text of the suite on the fenced database.
+func (v *env) exec(ctx context.Context, text string, args ...any) (int64, error) {
+	v.Helper()
+	return affected(v.db.ExecContext(ctx, v.mark(text), args...))
+}
+
+func affected(res sql.Result, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// ok runs a text that must change n rows.
+func (v *env) ok(ctx context.Context, n int64, text string, args ...any) {
+	v.Helper()
+	got, err := v.exec(ctx, text, args...)
+	if err != nil || got != n {
+		v.Errorf("%s: %d rows, %v; want %d rows", text, got, err, n)
+	}
+}
+
+// each runs a test on every engine.
+func each(t *testing.T, run func(t *testing.T, e *engine)) {
+	for _, e := range engines(t) {
+		t.Run(e.name, func(t *testing.T) { run(t, e) })
+	}
+}
+
+// only picks engines for a quick run: FENCEDSQL_ENGINES=sqlite3,pgx.
+func only(all []*engine) []*engine {
+	want := os.Getenv("FENCEDSQL_ENGINES")
+	if want == "" {
+		return all
+	}
+	var out []*engine
+	for _, e := range all {
+		for _, w := range strings.Split(want, ",") {
+			if strings.HasPrefix(e.name, w) {
+				out = append(out, e)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// breach is the witness's condition for one kind of write, over a table
+// witness with the fence column w: a NULL there is no lease.
+func breach(op, fence, below string) string {
+	now, was := fmt.Sprintf(fence, "NEW"), fmt.Sprintf(fence, "OLD")
+	stored := `witness.fence IS NULL OR ` + now + ` <> witness.fence`
+	passed := `witness.fence IS NULL OR NOT (` + was + ` ` + below + ` witness.fence)`
+	switch op {
+	case "INSERT":
+		return stored
+	case "DELETE":
+		return passed
+	}
+	return stored + ` OR ` + passed
+}
