@@ -249,14 +249,18 @@ func refuse(table, reason, hint string) *Plan {
 	return &Plan{Verdict: Refuse, Refusal: &Refusal{Table: table, Reason: reason, Hint: hint}}
 }
 
-// named is the name of the first fenced table that the text may mean.
+// named is the name of the first fenced table that the text may mean: one
+// that it holds, else one that could be spelled otherwise.
 func (r *Rewriter) named(text string) string {
+	name := r.tables[0].Name
 	for _, t := range r.tables {
-		if t.needle != "" && contains(text, t.needle) {
+		if t.needle == "" {
+			name = t.Name
+		} else if contains(text, t.needle) {
 			return t.Name
 		}
 	}
-	return r.tables[0].Name
+	return name
 }
 
 // txWords are the words that begin or end a transaction or a savepoint.
