@@ -180,7 +180,8 @@ func (c *conn) exec(ctx context.Context, text string, args []driver.NamedValue) 
 	if c.execer != nil {
 		return c.execer.ExecContext(ctx, text, args)
 	}
-	if old, ok := c.Conn.(driver.Execer); ok { //lint:ignore SA1019 the wrapped driver may have nothing newer
+	//lint:ignore SA1019 the wrapped driver may have nothing newer
+	if old, ok := c.Conn.(driver.Execer); ok {
 		values, err := unnamed(args)
 		if err != nil {
 			return nil, err
@@ -194,7 +195,8 @@ func (c *conn) query(ctx context.Context, text string, args []driver.NamedValue)
 	if c.queryer != nil {
 		return c.queryer.QueryContext(ctx, text, args)
 	}
-	if old, ok := c.Conn.(driver.Queryer); ok { //lint:ignore SA1019 the wrapped driver may have nothing newer
+	//lint:ignore SA1019 the wrapped driver may have nothing newer
+	if old, ok := c.Conn.(driver.Queryer); ok {
 		values, err := unnamed(args)
 		if err != nil {
 			return nil, err

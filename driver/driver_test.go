@@ -262,6 +262,30 @@ func TestOtherErrorsPass(t *testing.T) {
 	}
 }
 
+// TestNoTable: a program that registered nothing believes itself fenced.
+func TestNoTable(t *testing.T) {
+	f := &fake{}
+	c, err := fencedsql.NewConnector(f, fencedsql.WithDialect("sqlite"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(c)
+	defer db.Close()
+	for _, try := range []func() error{
+		func() error { _, err := db.Exec("CREATE TABLE t (id)"); return err },
+		func() error { _, err := db.Query("SELECT 1"); return err },
+		func() error { _, err := db.Prepare("SELECT 1"); return err },
+	} {
+		if err := try(); err == nil || !strings.Contains(err.Error(), "fencedsql.RegisterTable") {
+			t.Errorf("got %v", err)
+		}
+	}
+	f.wants(t)
+	if _, err := db.ExecContext(fencedsql.Unfenced(context.Background()), "SELECT 1"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestUntouched(t *testing.T) {
 	f := &fake{}
 	db := f.open(t)

@@ -58,6 +58,37 @@ func TestImportDirection(t *testing.T) {
 	}
 }
 
+// TestReadme: the README's Go is that of the examples, which run.
+func TestReadme(t *testing.T) {
+	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(readme), "```go\n")[1:]
+	if len(blocks) < 4 {
+		t.Errorf("only %d blocks", len(blocks))
+	}
+	for _, b := range blocks {
+		code, _, _ := strings.Cut(b, "```")
+		if strings.HasPrefix(code, "import") {
+			for _, line := range strings.Split(code, "\n")[1:] {
+				if !strings.Contains(string(examples), strings.TrimSuffix(line, ")")) {
+					t.Errorf("no example imports %s", line)
+				}
+			}
+			continue
+		}
+		if !strings.Contains(squeeze(string(examples)), squeeze(code)) {
+			t.Errorf("no example has\n%s", code)
+		}
+	}
+}
+
 // TestWithoutCgo: the library is pure Go.
 func TestWithoutCgo(t *testing.T) {
 	cmd := exec.Command("go", "build", "./lease/...", "./rewrite/...", "./driver/...", "./dialects/...")

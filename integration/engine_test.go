@@ -19,9 +19,8 @@ import (
 type engine struct {
 	name   string // of the subtest
 	driver string // as registered with database/sql
-	// dsn makes a fresh database for the test binary or the test, and returns
-	// how to reach it.
-	dsn func(t testing.TB) string
+	// create makes a database for the test and returns how to reach it.
+	create func(t testing.TB) string
 	*dialectTexts
 	// gaps are the cases that this engine or driver cannot pass, and why. A
 	// gap that passes fails the test.
@@ -82,13 +81,14 @@ func text(n uint64) string { return lease.Fence{Count: n}.Text() }
 type env struct {
 	testing.TB
 	*engine
+	dsn      string
 	db, bare *sql.DB
 }
 
 // open gives the engine's database, made once for t, to its subtests.
 func (e *engine) open(t testing.TB, opts ...fencedsql.Option) *env {
 	t.Helper()
-	dsn := e.dsn(t)
+	dsn := e.create(t)
 	bare, err := sql.Open(e.driver, dsn)
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func (e *engine) open(t testing.TB, opts ...fencedsql.Option) *env {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	v := &env{TB: t, engine: e, db: db, bare: bare}
+	v := &env{TB: t, engine: e, dsn: dsn, db: db, bare: bare}
 	v.do(e.setup...)
 	v.reset()
 	return v

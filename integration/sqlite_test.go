@@ -55,11 +55,11 @@ func sqliteFile(pragmas string) func(t testing.TB) string {
 var sqliteEngines = []*engine{
 	{
 		name: "sqlite3", driver: "sqlite3", dialectTexts: sqliteTexts,
-		dsn: sqliteFile("?_journal_mode=WAL&_synchronous=OFF&_busy_timeout=10000"),
+		create: sqliteFile("?_journal_mode=WAL&_synchronous=OFF&_busy_timeout=10000"),
 	},
 	{
 		name: "modernc", driver: "sqlite", dialectTexts: sqliteTexts,
-		dsn: sqliteFile("?_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_pragma=busy_timeout(10000)"),
+		create: sqliteFile("?_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_pragma=busy_timeout(10000)"),
 		gaps: map[string]string{
 			"named parameters by position": "the driver itself wants a sql.Named for every named parameter",
 			"mixed parameters":             "the driver itself wants a sql.Named for every named parameter",
