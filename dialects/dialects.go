@@ -183,6 +183,13 @@ func ParseName(s string) (Name, error) {
 				i = len(rest)
 			}
 			part, rest = rest[:i], rest[i:]
+			// A name that no statement can have would leave the table bare.
+			if strings.ContainsAny(part, "`\"'[]") {
+				return Name{}, fmt.Errorf("table name %q: it has quotes in it; write it without, or a part of it in double quotes", s)
+			}
+			if strings.TrimSpace(part) != part {
+				return Name{}, fmt.Errorf("table name %q: it begins or ends with a blank", s)
+			}
 		}
 		if part == "" {
 			return Name{}, fmt.Errorf("table name %q: empty, or a part of it is", s)
@@ -240,6 +247,9 @@ type Param struct {
 	Index int
 	// Name is what sql.Named must say to fill it, or "".
 	Name string
+	// Number is the position that a driver may read in the marker itself,
+	// whatever Index says; 0 when there is none.
+	Number int
 }
 
 // TxVerb is what a statement does to the transaction.
@@ -333,6 +343,9 @@ type Write struct {
 	// clauses; a DO NOTHING changes no row and is left out.
 	Upserts []Upsert
 
+	// ReturningRef is what qualifies the target's columns in RETURNING, where
+	// that is not Ref.
+	ReturningRef string
 	// Returning are the columns of the statement's own RETURNING clause, and
 	// ReturningAt follows the last one; without a clause ReturningAt is where
 	// " RETURNING …" goes.

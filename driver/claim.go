@@ -22,7 +22,8 @@ type Queryer interface {
 // Claim takes a row as a queue worker does: it adds one to the row's fence and
 // returns a lease holding the new number, so that whoever claimed the row
 // before is refused from that moment. The table must be registered with a Key;
-// key gives its values in that order. The context needs no lease.
+// key gives its values in that order. The context needs no lease. Call Lose on
+// the lease when the work is done.
 //
 // No such row is sql.ErrNoRows, and nothing was written. After any other error
 // it is not known whether the row was claimed; a retry is safe, since it
@@ -32,7 +33,7 @@ func Claim(ctx context.Context, db Queryer, table string, key ...any) (*lease.Le
 	if err := op.run(ctx, db, key); err != nil {
 		return nil, err
 	}
-	name := table
+	name := op.table
 	for _, k := range key {
 		name += fmt.Sprintf("/%v", k)
 	}
@@ -70,7 +71,7 @@ func (op *operation) run(ctx context.Context, db Queryer, key []any) error {
 		}
 	}
 	if err != nil && !op.taken && ctx.Err() == nil {
-		return fmt.Errorf("fencedsql: Claim and Raise need a database that was opened with fencedsql: %w", err)
+		return fmt.Errorf("fencedsql: Claim and Raise found no connection of a database that was opened with fencedsql: %w", err)
 	}
 	return err
 }
@@ -84,7 +85,7 @@ func (s operationStmt) Exec([]driver.Value) (driver.Result, error) {
 	return nil, errors.New("fencedsql: call fencedsql.Claim or Raise")
 }
 func (s operationStmt) Query(args []driver.Value) (driver.Rows, error) {
-	return s.c.operate(context.Background(), named(args))
+	return s.c.operate(contextless, named(args))
 }
 func (s operationStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
 	return s.c.operate(ctx, args)
@@ -104,11 +105,9 @@ func (c *conn) operate(ctx context.Context, args []driver.NamedValue) (driver.Ro
 	if r == nil {
 		return nil, errNoTables
 	}
-	var t *rewrite.Table
-	for i := range r.set.tables {
-		if strings.EqualFold(r.set.tables[i].Name, op.table) {
-			t = &r.set.tables[i]
-		}
+	t, name, err := r.table(c.pool.dialect, op.table)
+	if err != nil {
+		return nil, err
 	}
 	switch {
 	case t == nil:
@@ -118,10 +117,7 @@ func (c *conn) operate(ctx context.Context, args []driver.NamedValue) (driver.Ro
 	case len(args) != len(t.Key):
 		return nil, fmt.Errorf("fencedsql: table %s has the key (%s), got %d values", t.Name, strings.Join(t.Key, ", "), len(args))
 	}
-	name, err := dialects.ParseName(t.Name)
-	if err != nil {
-		return nil, err
-	}
+	op.table = t.Name
 	if _, err := c.pool.check(ctx, querier{c}, checkKey{t, name}, false); err != nil {
 		return nil, err
 	}
@@ -140,6 +136,27 @@ func (c *conn) operate(ctx context.Context, args []driver.NamedValue) (driver.Ro
 		return nil, err
 	}
 	return noRows{}, nil
+}
+
+// table finds a registered table by its name. The name with which statements
+// are written has a schema if either has.
+func (r *rules) table(d dialects.Dialect, name string) (*rewrite.Table, dialects.Name, error) {
+	written, err := dialects.ParseName(name)
+	if err != nil {
+		return nil, written, fmt.Errorf("fencedsql: %w", err)
+	}
+	for i := range r.set.tables {
+		t := &r.set.tables[i]
+		registered, err := dialects.ParseName(t.Name)
+		if err != nil || !d.Matches(registered, written) {
+			continue
+		}
+		if written.Schema == "" {
+			written = registered
+		}
+		return t, written, nil
+	}
+	return nil, written, nil
 }
 
 // rowOf writes the statements on one row.
@@ -191,6 +208,7 @@ func (c *conn) claim(ctx context.Context, row rowOf, key []driver.NamedValue) (l
 			return none, err
 		}
 	}
+	var before driver.Value
 	for {
 		if err := ctx.Err(); err != nil {
 			return none, err
@@ -207,6 +225,12 @@ func (c *conn) claim(ctx context.Context, row rowOf, key []driver.NamedValue) (l
 		if err != nil {
 			return none, fmt.Errorf("fencedsql: table %s: column %s: %w", row.table.Name, row.table.Fence, err)
 		}
+		// A round that failed, and yet the value is the same: it compares with
+		// itself as unequal, and is no fence of this encoding.
+		if !wellFormed(row.table, stored, found[0][0]) || before != nil && before == found[0][0] {
+			return none, errMalformed(row.table)
+		}
+		before = found[0][0]
 		next, err := stored.Next()
 		if err == nil {
 			_, err = enc.Bound(next)

@@ -132,34 +132,34 @@ func (c *conn) QueryContext(ctx context.Context, text string, args []driver.Name
 // Exec is the old form of ExecContext. It carries no context, and so no lease
 // but that of BeginTx.
 func (c *conn) Exec(text string, args []driver.Value) (driver.Result, error) {
-	p, _, err := c.plan(context.Background(), text)
+	p, _, err := c.plan(contextless, text)
 	if err != nil {
 		return nil, err
 	}
 	if p.plain && !c.tx.active {
 		return c.Conn.(driver.Execer).Exec(text, args) //lint:ignore SA1019 the wrapped driver may have nothing newer
 	}
-	return c.execPlan(context.Background(), c, p, text, named(args))
+	return c.execPlan(contextless, c, p, text, named(args))
 }
 
 // Query is the old form of QueryContext.
 func (c *conn) Query(text string, args []driver.Value) (driver.Rows, error) {
 	if text == operationText {
-		return c.operate(context.Background(), named(args))
+		return c.operate(contextless, named(args))
 	}
-	p, _, err := c.plan(context.Background(), text)
+	p, _, err := c.plan(contextless, text)
 	if err != nil {
 		return nil, err
 	}
 	if p.plain && !c.tx.active {
 		return c.Conn.(driver.Queryer).Query(text, args) //lint:ignore SA1019 the wrapped driver may have nothing newer
 	}
-	return c.queryPlan(context.Background(), c, p, text, named(args))
+	return c.queryPlan(contextless, c, p, text, named(args))
 }
 
 // Prepare is PrepareContext without a context.
 func (c *conn) Prepare(text string) (driver.Stmt, error) {
-	return c.prepare(context.Background(), text)
+	return c.prepare(contextless, text)
 }
 
 // PrepareContext is there if the wrapped connection has it.
@@ -288,7 +288,7 @@ func (c *conn) prepareInner(ctx context.Context, text string) (driver.Stmt, erro
 
 // Begin is BeginTx without a context or options.
 func (c *conn) Begin() (driver.Tx, error) {
-	return c.begin(context.Background(), func() (driver.Tx, error) {
+	return c.begin(contextless, func() (driver.Tx, error) {
 		return c.Conn.Begin() //lint:ignore SA1019 the wrapped driver may have nothing newer
 	})
 }

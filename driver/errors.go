@@ -36,7 +36,9 @@ var (
 
 // FencedError is an ErrFenced.
 type FencedError struct {
-	Table string // as registered
+	// Table is the table as registered; of a statement that writes several
+	// fenced tables all are named, joined by " or ".
+	Table string
 	Lease string // the key of the stale lease
 	Fence lease.Fence
 	// Stored is the fence of the row, which is newer, or equal for a table
@@ -49,7 +51,8 @@ func (e *FencedError) Error() string {
 	if !e.Stored.IsZero() {
 		stored = e.Stored.String()
 	}
-	return fmt.Sprintf("fencedsql: fenced: table %s: lease %q has fence %d, the row has %s", e.Table, e.Lease, e.Fence, stored)
+	// The lease's key stays out: Claim makes it of arguments.
+	return fmt.Sprintf("fencedsql: fenced: table %s: the lease has fence %d, the row has %s", e.Table, e.Fence, stored)
 }
 
 // Unwrap gives ErrFenced.

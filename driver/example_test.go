@@ -122,7 +122,7 @@ func ExampleRaise() {
 	fmt.Println(err)
 	// Output:
 	// <nil>
-	// fencedsql: fenced: table chats: lease "chat/42" has fence 1, the row has 2
+	// fencedsql: fenced: table chats: the lease has fence 1, the row has 2
 }
 
 // A migration writes without a lease.

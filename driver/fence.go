@@ -10,10 +10,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fencedsql/fencedsql/dialects"
 	"github.com/fencedsql/fencedsql/lease"
 	"github.com/fencedsql/fencedsql/rewrite"
 )
+
+// contextless is the context of calls that come without one.
+var contextless = context.WithValue(context.Background(), unfencedKey{}, false)
 
 // authority is what the statement's context says about writes, or else what
 // the context of BeginTx said.
@@ -84,6 +86,8 @@ func (c *conn) admit(ctx context.Context, p *plan) (rewrite.Verdict, error) {
 	}
 	var err error
 	switch table := p.Guards[0].Table.Name; {
+	case a.lease == nil && ctx == contextless:
+		err = errNoLease(table, "the wrapped driver's method takes no context (it has no driver.ExecerContext, QueryerContext or StmtExecContext, StmtQueryContext), so that only the context of BeginTx can carry one")
 	case a.lease == nil:
 		err = errNoLease(table, "the context carries none; pass (*lease.Lease).Context(ctx), or fencedsql.Unfenced(ctx) for administration")
 	case a.lease.Fence().IsZero():
@@ -165,7 +169,7 @@ func (w *write) arguments(to []rewrite.Arg, args []driver.NamedValue) ([]driver.
 		case !byName:
 			v.Value = args[options+int(from)-1].Value
 		default:
-			if v.Name, v.Value, err = w.byName(args, int(from)); err != nil {
+			if v.Value, err = w.byName(args, int(from)); err != nil {
 				return nil, err
 			}
 		}
@@ -174,33 +178,32 @@ func (w *write) arguments(to []rewrite.Arg, args []driver.NamedValue) ([]driver.
 	return out, nil
 }
 
-// byName finds the argument of a parameter among named and positional ones: a
-// name counts before the position, as in the SQLite drivers. One found by its
-// name keeps it.
-func (w *write) byName(args []driver.NamedValue, index int) (string, driver.Value, error) {
-	for _, a := range args {
-		if a.Name != "" && !slices.Contains(w.Names, a.Name) {
-			return "", nil, fmt.Errorf("fencedsql: the statement has no parameter named %q", a.Name)
-		}
-	}
+// byName finds the argument of a parameter among named and positional ones, as
+// the SQLite drivers do: a name counts before the position, and the last of
+// two with one name. What is sent goes by position alone.
+func (w *write) byName(args []driver.NamedValue, index int) (driver.Value, error) {
 	name := ""
 	if w.Names != nil {
 		name = w.Names[index-1]
 	}
-	for _, a := range args {
-		if a.Name != "" && a.Name == name {
-			return name, a.Value, nil
+	found := -1
+	for i, a := range args {
+		switch {
+		case a.Name != "" && !slices.Contains(w.Names, a.Name):
+			return nil, fmt.Errorf("fencedsql: the statement has no parameter named %q", a.Name)
+		case a.Name != "" && a.Name == name:
+			found = i
+		case a.Name == "" && a.Ordinal == index && found < 0:
+			found = i
 		}
 	}
-	for _, a := range args {
-		if a.Name == "" && a.Ordinal == index {
-			return "", a.Value, nil
-		}
+	switch {
+	case found >= 0:
+		return args[found].Value, nil
+	case name != "":
+		return nil, fmt.Errorf("fencedsql: no argument is given for parameter %q", name)
 	}
-	if name != "" {
-		return "", nil, fmt.Errorf("fencedsql: no argument is given for parameter %q", name)
-	}
-	return "", nil, fmt.Errorf("fencedsql: no argument is given for parameter %d", index)
+	return nil, fmt.Errorf("fencedsql: no argument is given for parameter %d", index)
 }
 
 // driverOptions counts the leading arguments that are no values but options
@@ -246,7 +249,7 @@ func (c *conn) execFenced(ctx context.Context, s sender, p *plan, args []driver.
 		if err != nil {
 			return nil, c.judge(ctx, &w, err)
 		}
-		return driver.RowsAffected(n), nil
+		return counted(n), nil
 	}
 	res, err := s.exec(ctx, p.Text, to)
 	if err != nil {
@@ -261,6 +264,13 @@ func (c *conn) execFenced(ctx context.Context, s sender, p *plan, args []driver.
 	}
 	return res, nil
 }
+
+// counted is the result of a DELETE whose rows were counted. It inserted none,
+// which has no id: 0, and no error where the bare driver gives none.
+type counted int64
+
+func (n counted) RowsAffected() (int64, error) { return int64(n), nil }
+func (n counted) LastInsertId() (int64, error) { return 0, nil }
 
 // queryFenced sends a fenced text that gives rows.
 func (c *conn) queryFenced(ctx context.Context, s sender, p *plan, args []driver.NamedValue) (driver.Rows, error) {
@@ -357,9 +367,15 @@ func (c *conn) judge(ctx context.Context, w *write, err error) error {
 		return err
 	}
 	for _, g := range w.Guards {
-		if stored, _, refused := c.pool.dialect.Refused(err, g.Table.Fence, g.Table.Encoding); refused {
-			return c.fenced(ctx, w, g.Table, stored)
+		stored, known, refused := c.pool.dialect.Refused(err, g.Table.Fence, g.Table.Encoding)
+		if !refused {
+			continue
 		}
+		if known && !w.refuses(stored) {
+			c.tx.fail(ErrFenced)
+			return errMalformed(g.Table)
+		}
+		return c.fenced(ctx, w, stored)
 	}
 	return err
 }
@@ -379,26 +395,45 @@ func (c *conn) probe(ctx context.Context, w *write, q *rewrite.Query, args []dri
 	g := w.Guards[0]
 	for _, row := range found {
 		stored, err := g.Table.Encoding.Decode(row[0])
-		if err != nil {
-			return fmt.Errorf("fencedsql: table %s: column %s: %w", g.Table.Name, g.Table.Fence, err)
+		if err != nil || !wellFormed(g.Table, stored, row[0]) {
+			return errMalformed(g.Table)
 		}
-		if f := w.lease.Fence(); f.Less(stored) || g.Table.Once && f == stored {
-			return c.fenced(ctx, w, g.Table, stored)
+		if w.refuses(stored) {
+			return c.fenced(ctx, w, stored)
 		}
 	}
 	return nil
 }
 
-func (c *conn) fenced(ctx context.Context, w *write, t *rewrite.Table, stored lease.Fence) error {
-	err := &FencedError{Table: t.Name, Lease: w.lease.Key(), Fence: w.lease.Fence(), Stored: stored}
+// refuses reports whether the stored fence is one that refuses the write.
+func (w *write) refuses(stored lease.Fence) bool {
+	f := w.lease.Fence()
+	return f.Less(stored) || w.Guards[0].Table.Once && f == stored
+}
+
+// wellFormed reports whether the stored value is the encoding of the fence
+// that it reads as: only such compare in the database as the numbers do. The
+// empty text is below all and a usual default.
+func wellFormed(t *rewrite.Table, f lease.Fence, stored driver.Value) bool {
+	want, err := t.Encoding.Encode(f)
+	return err == nil && (want == stored || stored == "")
+}
+
+func errMalformed(t *rewrite.Table) error {
+	return &SchemaError{
+		Table:  t.Name,
+		Reason: fmt.Sprintf("a row's column %s does not hold a fence in the %v encoding, so that it compares as no number", t.Fence, t.Encoding),
+		DDL:    fmt.Sprintf("-- find the row, and write its fence with all of its %d digits: lease.Fence.Text", len(lease.Fence{}.Text())),
+	}
+}
+
+func (c *conn) fenced(ctx context.Context, w *write, stored lease.Fence) error {
+	table := w.Guards[0].Table.Name
+	for _, g := range w.Guards[1:] {
+		table += " or " + g.Table.Name
+	}
+	err := &FencedError{Table: table, Lease: w.lease.Key(), Fence: w.lease.Fence(), Stored: stored}
 	c.tx.fail(err)
 	c.pool.warn(ctx, err)
 	return err
-}
-
-// Mode changes are rare, and cost the next fenced text one question.
-func (c *conn) forgetMode(p *plan) {
-	if p.SetsMode {
-		c.mode, c.modeKnown = dialects.Mode(0), false
-	}
 }

@@ -170,14 +170,10 @@ func NewConnector(c driver.Connector, opts ...Option) (driver.Connector, error) 
 // with no lease and no fence: for migrations and administration. A lease added
 // to the context later takes effect again.
 func Unfenced(ctx context.Context) context.Context {
-	l, _ := lease.FromContext(ctx)
-	return context.WithValue(ctx, unfencedKey{}, unfencedMark{l})
+	return context.WithValue(lease.Without(ctx), unfencedKey{}, true)
 }
 
 type unfencedKey struct{}
-
-// unfencedMark remembers the lease that it put out of force.
-type unfencedMark struct{ lease *lease.Lease }
 
 // authority is what a context says about writes.
 type authority struct {
@@ -186,9 +182,11 @@ type authority struct {
 }
 
 func authorityOf(ctx context.Context) authority {
-	l, _ := lease.FromContext(ctx)
-	mark, ok := ctx.Value(unfencedKey{}).(unfencedMark)
-	return authority{lease: l, unfenced: ok && mark.lease == l}
+	if l, ok := lease.FromContext(ctx); ok {
+		return authority{lease: l} // Unfenced takes away the lease that came before it
+	}
+	unfenced, _ := ctx.Value(unfencedKey{}).(bool)
+	return authority{unfenced: unfenced}
 }
 
 // fencedDriver is what sql.Open("fencedsql", …) finds.
@@ -211,6 +209,10 @@ func (fencedDriver) OpenConnector(dsn string) (driver.Connector, error) {
 	if !ok || name == "" {
 		return nil, errors.New(`fencedsql: the data source name must begin with the driver's name, as in "sqlite3:app.db", "pgx:postgres://…" or "mysql:user:password@tcp(host)/db"`)
 	}
+	// What stands before the colon may be anything, a secret too, if it is no driver's name.
+	if _, known := imports[name]; !known && !slices.Contains(sql.Drivers(), name) {
+		return nil, fmt.Errorf("fencedsql: the data source name does not begin with the name of a driver that is registered with database/sql (%s); write \"<driver>:<dsn>\", and import the driver's package", strings.Join(sql.Drivers(), ", "))
+	}
 	return openConnector(name, rest)
 }
 
@@ -231,10 +233,6 @@ func openConnector(driverName, dsn string, opts ...Option) (driver.Connector, er
 		if path, ok := imports[driverName]; ok {
 			return nil, fmt.Errorf("fencedsql: driver %q is not linked in: add import _ %q", driverName, path)
 		}
-		// The name may be the beginning of a data source name, and so a secret.
-		if !plainName(driverName) {
-			return nil, fmt.Errorf("fencedsql: the data source name begins with no driver's name: %s", `write "<driver>:<dsn>", as in "sqlite3:app.db"`)
-		}
 		return nil, fmt.Errorf("fencedsql: no driver %q is registered with database/sql (there are %s): import its package", driverName, strings.Join(sql.Drivers(), ", "))
 	}
 	// database/sql gives out a driver only through a DB; this one never connects.
@@ -253,12 +251,6 @@ func openConnector(driverName, dsn string, opts ...Option) (driver.Connector, er
 		}
 	}
 	return newConnector(c, driverName, opts...)
-}
-
-func plainName(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r == '_' || r == '-' || r == '.' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
-	})
 }
 
 // dsnConnector is the connector of a driver that has none of its own.

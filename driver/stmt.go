@@ -133,12 +133,12 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 // Exec is the old form of ExecContext. It carries no context, and so no lease
 // but that of BeginTx.
 func (s *stmt) Exec(args []driver.Value) (driver.Result, error) {
-	return s.ExecContext(context.Background(), named(args))
+	return s.ExecContext(contextless, named(args))
 }
 
 // Query is the old form of QueryContext.
 func (s *stmt) Query(args []driver.Value) (driver.Rows, error) {
-	return s.QueryContext(context.Background(), named(args))
+	return s.QueryContext(contextless, named(args))
 }
 
 func (s *stmt) Close() error {

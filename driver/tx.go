@@ -13,6 +13,7 @@ import (
 // begun by BeginTx or by a statement.
 type transaction struct {
 	active    bool
+	textual   bool // begun by a statement, not by BeginTx
 	implicit  bool // begun by a SAVEPOINT, and ended by its RELEASE
 	authority authority
 	saves     []string // the savepoints that stand, oldest first
@@ -22,7 +23,8 @@ type transaction struct {
 	failed   error
 	failedAt int
 
-	lost bool // the engine has rolled it back on its own
+	setsMode bool // a statement in it changed how texts are read, and may be undone
+	lost     bool // the engine has rolled it back on its own
 	// suspect is set when a statement failed, which may have ended the
 	// transaction; querying is the context of the last Query, whose rows may
 	// have failed since.
@@ -31,8 +33,12 @@ type transaction struct {
 }
 
 func (t *transaction) fail(err error) {
-	if t.active {
+	switch {
+	case !t.active:
+	case t.failed == nil:
 		t.failed, t.failedAt = err, len(t.saves)
+	default: // what undoes both must undo the first
+		t.failedAt = min(t.failedAt, len(t.saves))
 	}
 }
 
@@ -48,7 +54,7 @@ func (t *transaction) apply(op dialects.TxOp) bool {
 	switch op.Verb {
 	case dialects.TxBegin:
 		if !t.active {
-			*t = transaction{active: true}
+			*t = transaction{active: true, textual: true}
 		}
 	case dialects.TxCommit:
 		if t.failed != nil {
@@ -59,7 +65,7 @@ func (t *transaction) apply(op dialects.TxOp) bool {
 		*t = transaction{}
 	case dialects.TxSavepoint:
 		if !t.active {
-			*t = transaction{active: true, implicit: true}
+			*t = transaction{active: true, textual: true, implicit: true}
 		}
 		t.saves = append(t.saves, op.Name)
 	case dialects.TxRelease:
@@ -93,67 +99,111 @@ func (c *conn) beforeStatement(ctx context.Context, p *plan) error {
 		return nil
 	}
 	if c.txLost() {
-		if len(p.Tx) == 0 {
-			return errTxLost
+		begins := len(p.Tx) > 0 && p.Tx[0].Verb != dialects.TxCommit && p.Tx[0].Verb != dialects.TxRelease
+		if c.tx.textual {
+			c.endTx() // it is told once; nobody else ends it
 		}
-		c.tx = transaction{}
-		if p.Tx[0].Verb == dialects.TxRollback {
+		if begins {
 			return nil
 		}
 		return errTxLost
 	}
-	if c.tx.failed != nil && len(p.Tx) > 0 {
-		after := c.tx
-		after.saves = slices.Clone(after.saves)
-		for _, op := range p.Tx {
-			if !after.apply(op) {
-				err := c.tx.failed
-				c.tx = transaction{}
-				_, rerr := direct{c}.exec(context.WithoutCancel(ctx), "ROLLBACK", nil)
-				return errors.Join(err, rerr)
-			}
-		}
+	if c.tx.failed == nil {
+		return nil
 	}
-	return nil
+	after := c.tx
+	after.saves = slices.Clone(after.saves)
+	commits := p.TxUnknown
+	for _, op := range p.Tx {
+		commits = commits || !after.apply(op)
+	}
+	if !commits {
+		return nil
+	}
+	err := c.tx.failed
+	if !c.tx.textual {
+		return err // Tx.Commit and Tx.Rollback are still to come
+	}
+	c.endTx()
+	_, rerr := direct{c}.exec(context.WithoutCancel(ctx), "ROLLBACK", nil)
+	return errors.Join(err, rerr)
 }
 
 // afterStatement follows what a statement did to the transaction.
 func (c *conn) afterStatement(ctx context.Context, p *plan, err error) {
-	switch {
-	case err == nil:
-		for _, op := range p.Tx {
-			c.tx.apply(op)
+	if err == driver.ErrSkip {
+		return
+	}
+	if p.TxUnknown || err != nil && len(p.Tx) > 0 {
+		c.askTx() // some of the text may have run
+		return
+	}
+	if err != nil {
+		c.tx.suspect = c.tx.active
+		return
+	}
+	if len(p.Tx) > 0 && c.tx.setsMode {
+		c.modeKnown = false
+	}
+	for _, op := range p.Tx {
+		c.tx.apply(op)
+	}
+	if p.SetsMode {
+		c.modeKnown, c.tx.setsMode = false, c.tx.active
+	}
+	if c.tx.active {
+		c.tx.querying = ctx
+	}
+}
+
+// askTx finds out whether there is a transaction, where the engine can tell.
+func (c *conn) askTx() {
+	if c.pool.dialect.LostTx() == "" {
+		return
+	}
+	switch c.tx.suspect = true; {
+	case !c.outsideTx():
+		if !c.tx.active {
+			c.tx = transaction{active: true, textual: true}
 		}
-		c.forgetMode(p)
-		if c.tx.active {
-			c.tx.querying = ctx
-		}
-	case err != driver.ErrSkip && c.tx.active:
-		c.tx.suspect = true
+	case c.tx.textual:
+		c.endTx()
+	case c.tx.active:
+		c.tx.lost = true
 	}
 }
 
 // txLost reports whether the engine has ended the transaction on its own.
 func (c *conn) txLost() bool {
-	lost := c.pool.dialect.LostTx()
-	if lost == "" || c.tx.lost {
-		return c.tx.lost
+	if c.pool.dialect.LostTx() != "" && !c.tx.lost {
+		c.tx.lost = c.outsideTx()
 	}
+	return c.tx.lost
+}
+
+// outsideTx asks the engine whether no transaction stands. Where that costs a
+// statement it is asked only after something failed.
+func (c *conn) outsideTx() bool {
 	if c.autoCommit != nil {
-		c.tx.lost = c.autoCommit.AutoCommit()
-		return c.tx.lost
+		return c.autoCommit.AutoCommit()
 	}
 	if !c.tx.suspect && (c.tx.querying == nil || c.tx.querying.Err() == nil) {
 		return false
 	}
 	c.tx.suspect, c.tx.querying = false, nil
-	if _, err := (direct{c}).exec(context.Background(), lost, nil); err == nil {
-		c.tx.lost = true
-		if _, err := (direct{c}).exec(context.Background(), "ROLLBACK", nil); err != nil {
-			c.pool.warn(context.Background(), err)
-		}
+	if _, err := (direct{c}).exec(context.Background(), c.pool.dialect.LostTx(), nil); err != nil {
+		return false
 	}
-	return c.tx.lost
+	if _, err := (direct{c}).exec(context.Background(), "ROLLBACK", nil); err != nil {
+		c.pool.warn(context.Background(), err)
+	}
+	return true
+}
+
+// endTx forgets the transaction, and what may have been undone with it.
+func (c *conn) endTx() {
+	c.modeKnown = c.modeKnown && !c.tx.setsMode
+	c.tx = transaction{}
 }
 
 func (c *conn) begin(ctx context.Context, begin func() (driver.Tx, error)) (driver.Tx, error) {
@@ -198,7 +248,7 @@ func (t *tx) Commit() error {
 	if c.tx.active && c.txLost() {
 		refused = errTxLost
 	}
-	c.tx = transaction{}
+	c.endTx()
 	if refused == nil {
 		return t.inner.Commit()
 	}
@@ -210,6 +260,6 @@ func (t *tx) Commit() error {
 }
 
 func (t *tx) Rollback() error {
-	t.c.tx = transaction{}
+	t.c.endTx()
 	return t.inner.Rollback()
 }

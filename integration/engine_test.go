@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	fencedsql "github.com/fencedsql/fencedsql/driver"
+	"github.com/fencedsql/fencedsql/integration/servers"
 	"github.com/fencedsql/fencedsql/lease"
 )
 
@@ -34,19 +36,29 @@ type dialectTexts struct {
 	marker func(n int) string
 	// setup makes the tables of the suite, without rows, and the witness.
 	setup []string
+	// returning is whether every write may have a RETURNING clause.
+	returning bool
+	// unfit makes a table c (id, v, fence) that cannot be fenced by its key
+	// id, or at all, by what is wrong with it.
+	unfit map[string]string
 }
 
-// Texts of the suite write parameters as "?"; mark gives them the engine's form.
+// mark gives the parameters of a text of the suite, "?", the engine's form;
+// "??" is a question mark.
 func (d *dialectTexts) mark(text string) string {
 	var b strings.Builder
 	n := 0
-	for _, c := range text {
-		if c == '?' {
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] != '?':
+			b.WriteByte(text[i])
+		case i+1 < len(text) && text[i+1] == '?':
+			b.WriteByte('?')
+			i++
+		default:
 			n++
 			b.WriteString(d.marker(n))
-			continue
 		}
-		b.WriteRune(c)
 	}
 	return b.String()
 }
@@ -106,6 +118,22 @@ func (e *engine) open(t testing.TB, opts ...fencedsql.Option) *env {
 	v.do(e.setup...)
 	v.reset()
 	return v
+}
+
+// again is the env with new connections to the same database.
+func (v *env) again(opts ...fencedsql.Option) *env {
+	v.Helper()
+	w := *v
+	var err error
+	if w.bare, err = sql.Open(v.driver, v.dsn); err != nil {
+		v.Fatal(err)
+	}
+	v.Cleanup(func() { w.bare.Close() })
+	if w.db, err = fencedsql.Open(v.driver, v.dsn, opts...); err != nil {
+		v.Fatal(err)
+	}
+	v.Cleanup(func() { w.db.Close() })
+	return &w
 }
 
 // with is the env for a subtest, its rows as in the beginning.
@@ -257,9 +285,16 @@ func (v *env) ok(ctx context.Context, n int64, text string, args ...any) {
 	}
 }
 
+func TestMain(m *testing.M) { os.Exit(servers.Run(m)) }
+
+// engines are all that the suite runs on.
+func engines() []*engine {
+	return only(slices.Concat(sqliteEngines, postgresEngines(), mariadbEngines()))
+}
+
 // each runs a test on every engine.
 func each(t *testing.T, run func(t *testing.T, e *engine)) {
-	for _, e := range engines(t) {
+	for _, e := range engines() {
 		t.Run(e.name, func(t *testing.T) { run(t, e) })
 	}
 }

@@ -11,8 +11,20 @@ import (
 )
 
 var sqliteTexts = &dialectTexts{
-	dialect: "sqlite",
-	marker:  func(int) string { return "?" },
+	dialect:   "sqlite",
+	marker:    func(int) string { return "?" },
+	returning: true,
+	unfit: map[string]string{
+		"04 nullable": "CREATE TABLE c (id INTEGER PRIMARY KEY, v TEXT, fence TEXT)",
+		"INTEGER":     "CREATE TABLE c (id INTEGER PRIMARY KEY, v TEXT, fence INTEGER NOT NULL DEFAULT 0)",
+		"NUMERIC":     "CREATE TABLE c (id INTEGER PRIMARY KEY, v TEXT, fence NUMERIC NOT NULL DEFAULT 0)",
+		"CHAR(20)":    "CREATE TABLE c (id INTEGER PRIMARY KEY, v TEXT, fence CHAR(20) NOT NULL DEFAULT '')",
+		"missing":     "CREATE TABLE c (id INTEGER PRIMARY KEY, v TEXT)",
+		"no key":      "CREATE TABLE c (id INTEGER, v TEXT, fence TEXT NOT NULL DEFAULT '')",
+		"partial key": "CREATE TABLE c (id INTEGER, v TEXT, fence TEXT NOT NULL DEFAULT '');\nCREATE UNIQUE INDEX c_part ON c (id) WHERE v IS NULL",
+		"wider key":   "CREATE TABLE c (id INTEGER, v TEXT, fence TEXT NOT NULL DEFAULT '', UNIQUE (id, v))",
+		"collation":   "CREATE TABLE c (id TEXT COLLATE NOCASE, v TEXT, fence TEXT NOT NULL DEFAULT '');\nCREATE UNIQUE INDEX c_bin ON c (id COLLATE BINARY)",
+	},
 	setup: append([]string{
 		`CREATE TABLE j (id INTEGER PRIMARY KEY, v TEXT, n INTEGER NOT NULL DEFAULT 0, fence TEXT NOT NULL DEFAULT '` + text(0) + `')`,
 		`CREATE TABLE pair (a INTEGER NOT NULL, b INTEGER NOT NULL, v TEXT, pair_fence TEXT NOT NULL DEFAULT '` + text(0) + `', PRIMARY KEY (a, b))`,
@@ -60,14 +72,5 @@ var sqliteEngines = []*engine{
 	{
 		name: "modernc", driver: "sqlite", dialectTexts: sqliteTexts,
 		create: sqliteFile("?_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_pragma=busy_timeout(10000)"),
-		gaps: map[string]string{
-			"named parameters by position": "the driver itself wants a sql.Named for every named parameter",
-			"mixed parameters":             "the driver itself wants a sql.Named for every named parameter",
-		},
 	},
-}
-
-func engines(t testing.TB) []*engine {
-	t.Helper()
-	return only(sqliteEngines)
 }

@@ -216,8 +216,13 @@ func (c *leaseContext) String() string {
 
 // FromContext returns the lease that ctx carries: the innermost one, if there are several. It may be lost already.
 func FromContext(ctx context.Context) (*Lease, bool) {
-	l, ok := ctx.Value(leaseKey{}).(*Lease)
-	return l, ok
+	l, _ := ctx.Value(leaseKey{}).(*Lease)
+	return l, l != nil
+}
+
+// Without returns a context like ctx that carries no lease. It still ends when a lease that ctx carries is lost.
+func Without(ctx context.Context) context.Context {
+	return context.WithValue(ctx, leaseKey{}, (*Lease)(nil))
 }
 
 // leaseKey is the key of the lease among a context's values.

@@ -70,6 +70,8 @@ type Plan struct {
 
 	// Tx is what the text does to the transaction, statement by statement.
 	Tx []dialects.TxOp
+	// TxUnknown is true when the text may do so and cannot be read.
+	TxUnknown bool
 	// SetsMode is true when the text may change how later texts are read.
 	SetsMode bool
 	// Unread is true when the text passes without having been read, whatever
@@ -78,7 +80,9 @@ type Plan struct {
 }
 
 // Plain reports whether the text is sent as it is and leaves no trace.
-func (p *Plan) Plain() bool { return p.Verdict == Pass && p.Tx == nil && !p.SetsMode }
+func (p *Plan) Plain() bool {
+	return p.Verdict == Pass && p.Tx == nil && !p.TxUnknown && !p.SetsMode
+}
 
 // Guard is one fenced write.
 type Guard struct {
@@ -162,33 +166,40 @@ func (r *Rewriter) Names(text string) bool {
 	return len(r.tables) > 0 && r.dialect.Obscured(text)
 }
 
-// contains reports whether the text holds the lower-case ASCII needle in any case.
+// contains reports whether the text holds the lower-case ASCII needle in any
+// case. It looks for the needle's first letter in both cases, each no further
+// than it must.
 func contains(text, needle string) bool {
-	first := needle[0]
-	other := first
-	if 'a' <= first && first <= 'z' {
-		other -= 'a' - 'A'
+	lower := needle[0]
+	upper := lower
+	if 'a' <= lower && lower <= 'z' {
+		upper -= 'a' - 'A'
 	}
-	for i := 0; i+len(needle) <= len(text); {
-		rest := text[i : len(text)-len(needle)+1]
-		j := strings.IndexByte(rest, first)
-		if other != first {
-			if j < 0 {
-				j = strings.IndexByte(rest, other)
-			} else if k := strings.IndexByte(rest[:j], other); k >= 0 {
-				j = k
+	end := len(text) - len(needle)
+	next := func(from int, c byte) int {
+		if from <= end {
+			if i := strings.IndexByte(text[from:end+1], c); i >= 0 {
+				return from + i
 			}
 		}
-		if j < 0 {
+		return end + 1
+	}
+	l, u := next(0, lower), next(0, upper)
+	for {
+		i := min(l, u)
+		if i > end {
 			return false
 		}
-		i += j
 		if equalFold(text[i:i+len(needle)], needle) {
 			return true
 		}
-		i++
+		if i == l {
+			l = next(i+1, lower)
+		}
+		if i == u {
+			u = next(i+1, upper)
+		}
 	}
-	return false
 }
 
 func equalFold(s, lower string) bool {
@@ -227,7 +238,7 @@ func (r *Rewriter) Plan(text string, mode dialects.Mode, known Columns) *Plan {
 	script, err := r.dialect.Parse(text, mode)
 	if err != nil {
 		if !fenced {
-			return pass
+			return &Plan{Verdict: Pass, TxUnknown: true}
 		}
 		return refuse(r.named(text), "the text cannot be read: "+err.Error(),
 			"correct it, or write it in simpler terms; for administration send it with fencedsql.Unfenced(ctx)")
@@ -270,7 +281,7 @@ var txWords = [...]string{"begin", "start", "commit", "end", "rollback", "abort"
 // savepoint: it begins with a word that does, or holds one behind a semicolon
 // or a comment.
 func mayControlTx(text string) bool {
-	text = strings.TrimLeft(text, " \t\r\n\f\v;")
+	text = strings.TrimLeft(text, " \t\r\n\f\v;\ufeff")
 	if text == "" {
 		return false
 	}

@@ -138,8 +138,10 @@ func (s *splicer) column(t *Table) string {
 	return s.dialect.Quote(t.Fence)
 }
 
-func (s *splicer) assert(h hit, fence string) string {
-	return s.dialect.Assert(h.Ref+"."+s.column(h.table), s.bound(h.table), fence, h.table.Encoding)
+func (s *splicer) assert(h hit, fence string) string { return s.assertOn(h.Ref, h, fence) }
+
+func (s *splicer) assertOn(ref string, h hit, fence string) string {
+	return s.dialect.Assert(ref+"."+s.column(h.table), s.bound(h.table), fence, h.table.Encoding)
 }
 
 // assigned refuses a SET list that has the fence column.
@@ -200,7 +202,11 @@ func (s *splicer) set(h hit, at int, value string, list func(*dialects.Write) []
 
 // fenceDelete lets the RETURNING clause carry the assertion.
 func (s *splicer) fenceDelete(h hit, p *Plan) {
-	assertion := s.assert(h, "NULL")
+	ref := h.ReturningRef
+	if ref == "" {
+		ref = h.Ref
+	}
+	assertion := s.assertOn(ref, h, "NULL")
 	n := len(h.Returning)
 	if n > 0 {
 		s.insert(h.ReturningAt, ", "+assertion)
@@ -346,23 +352,27 @@ func (s *splicer) listless(h hit) ([]string, *Plan) {
 	return no(fmt.Sprintf("it gives %d values, and the table has %d columns with %s", values, len(columns), t.Fence))
 }
 
-// probe reads the stored fence of the row that a pinned write means.
+// probe reads the stored fence of the row that a pinned write means, by the
+// caller's own conditions on the key.
 func (s *splicer) probe(h hit) *Query {
 	q := &Query{}
 	var b strings.Builder
-	b.WriteString("SELECT " + s.column(h.table) + " FROM " + h.TargetText + " WHERE ")
+	b.WriteString("SELECT " + s.column(h.table) + " FROM " + h.TargetText)
+	if h.TargetText != h.Ref && !strings.HasSuffix(h.TargetText, "."+h.Ref) {
+		b.WriteString(" AS " + h.Ref)
+	}
 	for i, k := range h.table.Key {
-		if i > 0 {
-			b.WriteString(" AND ")
+		b.WriteString([]string{" WHERE ", " AND "}[min(i, 1)])
+		at := s.pin(h, k).Span
+		for _, p := range s.st.Params {
+			if at.Start <= p.Start && p.End <= at.End {
+				b.WriteString(s.text[at.Start:p.Start])
+				q.Args = append(q.Args, Arg(p.Index))
+				b.WriteString(s.dialect.Placeholder(len(q.Args)))
+				at.Start = p.End
+			}
 		}
-		c := s.pin(h, k)
-		b.WriteString(s.dialect.Quote(c.Column) + " = ")
-		if c.Param == 0 {
-			b.WriteString(c.Value.Of(s.text))
-			continue
-		}
-		q.Args = append(q.Args, Arg(c.Param))
-		b.WriteString(s.dialect.Placeholder(len(q.Args)))
+		b.WriteString(at.Of(s.text))
 	}
 	b.WriteString(s.dialect.Lock())
 	q.Text = b.String()
@@ -443,35 +453,46 @@ func (s *splicer) says(text string, span dialects.Span, value string) bool {
 	return span.Of(text) == s.marks.Replace(value)
 }
 
+// fewMarkers is how many bare markers may be added to a text.
+const fewMarkers = 8
+
+// isWord reports whether the byte may be part of a name or a number.
+func isWord(c byte) bool {
+	return c == '_' || c == '$' || c == '?' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c >= 0x80
+}
+
 // apply makes the edits, gives the markers their numbers, and parses the
 // result again: what is sent holds the fence, or nothing is sent.
 func (s *splicer) apply() (string, []Arg, error) {
-	// Markers: bare where all are, else with numbers above the caller's, so
-	// that none of the caller's shifts. Then a bare one needs its number too.
-	mark := map[string]string{fenceMark: "?", boundMark: "?"}
 	params := s.st.Params
-	if !s.script.Anonymous {
-		last, named := 0, 0
-		for _, p := range params {
-			last = max(last, p.Index)
-			if p.Name != "" {
-				named++
-			}
+	last, inserted := 0, 0
+	for _, p := range params {
+		last = max(last, p.Index)
+	}
+	for _, e := range s.edits {
+		inserted += strings.Count(e.text, fenceMark) + strings.Count(e.text, boundMark)
+	}
+	// Markers stay bare where all are and few come in: an engine takes so many
+	// and no more. Else all get numbers, ours above the caller's, so that none
+	// of the caller's shifts; where the engine knows numbers.
+	fence, bound := "?", "?"
+	if !s.script.Anonymous || inserted > fewMarkers && s.dialect.Placeholder(1) != "?" {
+		if slices.ContainsFunc(s.edits, func(e edit) bool { return strings.Contains(e.text, fenceMark) }) {
+			last++
+			fence = s.dialect.Placeholder(last)
 		}
-		for _, m := range []string{fenceMark, boundMark} {
-			if slices.ContainsFunc(s.edits, func(e edit) bool { return strings.Contains(e.text, m) }) {
-				last++
-				mark[m] = s.dialect.Placeholder(last)
-				// A name that first stands behind this marker takes a number above it.
-				last += named
-			}
-		}
+		bound = s.dialect.Placeholder(last + 1)
 		for _, p := range params {
-			if p.Of(s.text) == "?" {
-				s.edits = append(s.edits, edit{p.Span, s.dialect.Placeholder(p.Index)})
+			numbered := s.dialect.Placeholder(p.Index)
+			if p.Number != 0 && p.Number != p.Index {
+				return "", nil, fmt.Errorf("marker %s is the %d. parameter, which drivers read differently", p.Of(s.text), p.Index)
+			}
+			if p.Of(s.text) != numbered {
+				s.edits = append(s.edits, edit{p.Span, numbered})
 			}
 		}
 	}
+	s.marks = strings.NewReplacer(fenceMark, fence, boundMark, bound)
 	slices.SortStableFunc(s.edits, func(a, b edit) int { return a.Start - b.Start })
 
 	var b strings.Builder
@@ -494,10 +515,10 @@ func (s *splicer) apply() (string, []Arg, error) {
 			switch e.text[i : i+1] {
 			case fenceMark:
 				order = append(order, FenceArg)
-				b.WriteString(mark[fenceMark])
+				b.WriteString(fence)
 			case boundMark:
 				order = append(order, BoundArg)
-				b.WriteString(mark[boundMark])
+				b.WriteString(bound)
 			default:
 				b.WriteByte(e.text[i])
 			}
@@ -507,6 +528,10 @@ func (s *splicer) apply() (string, []Arg, error) {
 			params = params[1:]
 		}
 		at = e.End
+		// SET v='x'WHERE is two words; SET v='x', fence = $1WHERE is not.
+		if at < len(s.text) && isWord(s.text[at]) && isWord(b.String()[b.Len()-1]) {
+			b.WriteByte(' ')
+		}
 	}
 	copyTo(len(s.text))
 	text := b.String()
@@ -516,14 +541,13 @@ func (s *splicer) apply() (string, []Arg, error) {
 		return "", nil, fmt.Errorf("the fenced text cannot be read again: %w", err)
 	}
 	differs := fmt.Errorf("the fenced text reads otherwise than meant")
-	if len(script.Statements) != 1 || script.Anonymous != s.script.Anonymous {
+	if len(script.Statements) != 1 {
 		return "", nil, differs
 	}
 	st := &script.Statements[0]
 	if len(st.Writes) != len(s.st.Writes) || len(st.Params) != len(order) {
 		return "", nil, differs
 	}
-	s.marks = strings.NewReplacer(fenceMark, mark[fenceMark], boundMark, mark[boundMark])
 	var args []Arg
 	for i, p := range st.Params {
 		if p.Index < 1 {

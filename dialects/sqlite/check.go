@@ -226,16 +226,16 @@ func (d ddl) column() string {
 	return quote(d.Fence) + " TEXT NOT NULL DEFAULT '" + lease.Fence{}.Text() + "'"
 }
 
+// create has the columns that fencing needs; the caller knows the others.
 func (d ddl) create() string {
-	key := "id INTEGER PRIMARY KEY"
-	if len(d.Key) > 0 {
-		key = "PRIMARY KEY (" + d.keys() + ")"
-		for i := len(d.Key) - 1; i >= 0; i-- {
-			key = quote(d.Key[i]) + " NOT NULL, " + key
-		}
-		return "CREATE TABLE " + d.table + " (" + d.column() + ", …, " + key + ")"
+	if len(d.Key) == 0 {
+		return "CREATE TABLE " + d.table + " (id INTEGER PRIMARY KEY, " + d.column() + ")"
 	}
-	return "CREATE TABLE " + d.table + " (" + key + ", …, " + d.column() + ")"
+	columns := ""
+	for _, k := range d.Key {
+		columns += quote(k) + " NOT NULL, "
+	}
+	return "CREATE TABLE " + d.table + " (" + columns + d.column() + ", PRIMARY KEY (" + d.keys() + "))"
 }
 
 func (d ddl) add() string { return "ALTER TABLE " + d.table + " ADD COLUMN " + d.column() }

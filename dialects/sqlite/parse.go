@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sqlc-dev/meyer/ast"
@@ -105,7 +106,13 @@ func params(s ast.Stmt) []dialects.Param {
 	var out []dialects.Param
 	ast.Walk(s, func(n ast.Node) bool {
 		if p, ok := n.(*ast.BindParam); ok {
-			out = append(out, dialects.Param{Span: span(p), Index: p.Number, Name: p.Name})
+			// modernc.org/sqlite takes $2 for the second argument, whichever
+			// parameter SQLite makes of it.
+			number := 0
+			if p.Kind == ast.ParamDollar {
+				number, _ = strconv.Atoi(p.Name)
+			}
+			out = append(out, dialects.Param{Span: span(p), Index: p.Number, Name: p.Name, Number: number})
 		}
 		return true
 	})
@@ -228,6 +235,7 @@ func delete_(text string, n *ast.DeleteStmt) dialects.Write {
 	}
 	where(text, &w, n.Where, n.Table, n.Alias)
 	returning(&w, n.Returning, w.WhereAt)
+	w.ReturningRef = n.Table.Name.Raw // RETURNING knows no alias
 	return w
 }
 

@@ -61,10 +61,11 @@ const mark = "fencedsql:"
 
 // Assert raises through json_extract: a path that does not begin with $ is an
 // error that quotes the path. It is not a constraint violation, so that
-// neither OR IGNORE nor ON CONFLICT swallows it.
+// neither OR IGNORE nor ON CONFLICT swallows it. A NULL, which a checked
+// column does not hold until someone changes it, raises too.
 func (dialect) Assert(column, bound, fence string, _ lease.Encoding) string {
 	return "CASE WHEN " + column + " < " + bound + " THEN " + fence +
-		" ELSE json_extract('{}', '" + mark + "' || " + column + ") END"
+		" ELSE json_extract('{}', '" + mark + "' || coalesce(" + column + ", 'NULL')) END"
 }
 
 func (dialect) DeleteGuard() dialects.DeleteGuard { return dialects.DeleteReturning }

@@ -1,0 +1,102 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "github.com/lib/pq"
+
+	_ "github.com/fencedsql/fencedsql/dialects/postgres"
+	"github.com/fencedsql/fencedsql/integration/servers"
+)
+
+var postgresTexts = &dialectTexts{
+	dialect:   "postgres",
+	marker:    func(n int) string { return fmt.Sprintf("$%d", n) },
+	returning: true,
+	setup: append([]string{
+		`CREATE TABLE j (id integer PRIMARY KEY, v text, n integer NOT NULL DEFAULT 0, fence varchar(40) NOT NULL DEFAULT '` + text(0) + `')`,
+		`CREATE TABLE pair (a integer, b integer, v text, pair_fence text NOT NULL DEFAULT '` + text(0) + `', PRIMARY KEY (a, b))`,
+		`CREATE TABLE nokey (id integer, v text, fence char(40) NOT NULL DEFAULT '` + text(0) + `')`,
+		`CREATE TABLE onlyonce (id integer PRIMARY KEY, v text, fence text NOT NULL DEFAULT '` + text(0) + `')`,
+		`CREATE TABLE counted (id integer PRIMARY KEY, v text, fence bigint NOT NULL DEFAULT 0)`,
+		`CREATE TABLE src (id integer PRIMARY KEY, v text, n integer, fence text)`,
+		`CREATE TABLE plain (id integer PRIMARY KEY, v text)`,
+		`CREATE TABLE violations (id serial PRIMARY KEY, what text)`,
+		`CREATE TABLE witness (fence text)`,
+		`INSERT INTO witness VALUES (NULL)`,
+	}, postgresWitness()...),
+	unfit: map[string]string{
+		"04 nullable":  "CREATE TABLE c (id integer PRIMARY KEY, v text, fence text)",
+		"integer":      "CREATE TABLE c (id integer PRIMARY KEY, v text, fence integer NOT NULL DEFAULT 0)",
+		"numeric":      "CREATE TABLE c (id integer PRIMARY KEY, v text, fence numeric NOT NULL DEFAULT 0)",
+		"char(20)":     "CREATE TABLE c (id integer PRIMARY KEY, v text, fence char(20) NOT NULL DEFAULT '')",
+		"varchar(39)":  "CREATE TABLE c (id integer PRIMARY KEY, v text, fence varchar(39) NOT NULL DEFAULT '')",
+		"missing":      "CREATE TABLE c (id integer PRIMARY KEY, v text)",
+		"no key":       "CREATE TABLE c (id integer, v text, fence text NOT NULL DEFAULT '')",
+		"partial key":  "CREATE TABLE c (id integer, v text, fence text NOT NULL DEFAULT '');\nCREATE UNIQUE INDEX ON c (id) WHERE v IS NULL",
+		"wider key":    "CREATE TABLE c (id integer, v text, fence text NOT NULL DEFAULT '', UNIQUE (id, v))",
+		"deferred key": "CREATE TABLE c (id integer UNIQUE DEFERRABLE INITIALLY DEFERRED, v text, fence text NOT NULL DEFAULT '')",
+	},
+}
+
+// postgresWitness is sqliteWitness in PostgreSQL's words.
+func postgresWitness() (out []string) {
+	for _, w := range []struct{ table, fence, below string }{
+		{"j", "%s.fence", "<="}, {"pair", "%s.pair_fence", "<="}, {"nokey", "%s.fence", "<="},
+		{"onlyonce", "%s.fence", "<"}, {"counted", "lpad(%s.fence::text, 40, '0')", "<="},
+	} {
+		for _, op := range []string{"INSERT", "UPDATE", "DELETE"} {
+			name := "witness_" + w.table + "_" + strings.ToLower(op)
+			out = append(out,
+				`CREATE FUNCTION `+name+`() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+					IF (SELECT `+breach(op, w.fence, w.below)+` FROM witness) THEN INSERT INTO violations (what) VALUES ('`+op+` `+w.table+`'); END IF;
+					RETURN NULL; END $$`,
+				`CREATE TRIGGER `+name+` AFTER `+op+` ON `+w.table+` FOR EACH ROW EXECUTE FUNCTION `+name+`()`)
+		}
+	}
+	return out
+}
+
+// onServer makes a database on one of the servers, reached with these
+// parameters in its data source name.
+func onServer(get func(t testing.TB) (*servers.Server, error), params ...string) func(testing.TB) string {
+	return func(t testing.TB) string {
+		t.Helper()
+		s, err := get(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.DSN(s.Database(t), params...)
+	}
+}
+
+func postgres15(t testing.TB) (*servers.Server, error) { return servers.Postgres(t.Context()) }
+func postgres18(t testing.TB) (*servers.Server, error) { return servers.Postgres18(t.Context()) }
+
+func pgbouncer(t testing.TB) (*servers.Server, error) {
+	s, err := servers.Postgres(t.Context())
+	if err != nil {
+		return nil, err
+	}
+	return servers.PgBouncer(t.Context(), s)
+}
+
+// postgresEngines are pgx in its five ways to send a statement, two of them
+// through a PgBouncer that pools transactions, lib/pq, and a newer server.
+func postgresEngines() (out []*engine) {
+	for _, mode := range []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"} {
+		out = append(out, &engine{name: "pgx-" + mode, driver: "pgx", dialectTexts: postgresTexts,
+			create: onServer(postgres15, "default_query_exec_mode="+mode)})
+	}
+	for _, mode := range []string{"exec", "simple_protocol"} {
+		out = append(out, &engine{name: "pgbouncer-" + mode, driver: "pgx", dialectTexts: postgresTexts,
+			create: onServer(pgbouncer, "default_query_exec_mode="+mode)})
+	}
+	return append(out,
+		&engine{name: "pq", driver: "postgres", dialectTexts: postgresTexts, create: onServer(postgres15)},
+		&engine{name: "postgres18", driver: "pgx", dialectTexts: postgresTexts, create: onServer(postgres18)},
+	)
+}
