@@ -15,6 +15,7 @@ type transaction struct {
 	active    bool
 	textual   bool // begun by a statement, not by BeginTx
 	implicit  bool // begun by a SAVEPOINT, and ended by its RELEASE
+	unseen    bool // begun by a text that failed later on; any RELEASE may end it
 	authority authority
 	saves     []string // the savepoints that stand, oldest first
 
@@ -71,6 +72,7 @@ func (t *transaction) apply(op dialects.TxOp) bool {
 	case dialects.TxRelease:
 		switch {
 		case last < 0:
+			return !t.unseen || t.failed == nil
 		case last == 0 && t.implicit:
 			if t.failed != nil {
 				return false
@@ -164,7 +166,7 @@ func (c *conn) askTx() {
 	switch c.tx.suspect = true; {
 	case !c.outsideTx():
 		if !c.tx.active {
-			c.tx = transaction{active: true, textual: true}
+			c.tx = transaction{active: true, textual: true, unseen: true}
 		}
 	case c.tx.textual:
 		c.endTx()
