@@ -366,6 +366,9 @@ func (c *conn) judge(ctx context.Context, w *write, err error) error {
 	if err == driver.ErrSkip {
 		return err
 	}
+	if w.Listed {
+		c.pool.forget() // the column list may be the reason
+	}
 	for _, g := range w.Guards {
 		stored, known, refused := c.pool.dialect.Refused(err, g.Table.Fence, g.Table.Encoding)
 		if !refused {

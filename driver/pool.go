@@ -67,6 +67,14 @@ func (p *pool) info(key checkKey) *dialects.TableInfo {
 	return p.checked[key]
 }
 
+// forget drops what was read of the tables, and the plans made from it.
+func (p *pool) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.checked = nil
+	p.rules.Store(nil)
+}
+
 // check asks the database, once, whether the table is as registered.
 func (p *pool) check(ctx context.Context, q dialects.Querier, key checkKey, again bool) (*dialects.TableInfo, error) {
 	if info := p.info(key); info != nil && !again {

@@ -150,6 +150,9 @@ func (c *conn) afterStatement(ctx context.Context, p *plan, err error) {
 	for _, op := range p.Tx {
 		c.tx.apply(op)
 	}
+	if p.Defines {
+		c.pool.forget()
+	}
 	if p.SetsMode {
 		c.modeKnown, c.tx.setsMode = false, c.tx.active
 	}

@@ -805,6 +805,22 @@ func TestSQLiteOddities(t *testing.T) {
 			}
 			v.reset()
 
+			// A definition that goes through the pool is read anew.
+			admin := fencedsql.Unfenced(context.Background())
+			v.ok(v.under(6), 1, "INSERT INTO onlyonce VALUES (3, 'c')")
+			for _, text := range []string{"DROP TABLE onlyonce", "CREATE TABLE onlyonce (v TEXT, id INTEGER NOT NULL, fence TEXT NOT NULL)"} {
+				if _, err := v.db.ExecContext(admin, text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err = v.exec(v.under(6), "INSERT INTO onlyonce VALUES ('d', 4)")
+			v.is(err, fencedsql.ErrSchema) // its key is no longer unique
+			if _, err := v.db.ExecContext(admin, "CREATE UNIQUE INDEX onlyonce_id ON onlyonce (id)"); err != nil {
+				t.Fatal(err)
+			}
+			v.ok(v.under(6), 1, "INSERT INTO onlyonce VALUES ('d', 4)")
+			v.want("onlyonce", "d|4|f6")
+
 			// The column was checked, and then someone made it nullable.
 			v.ok(v.under(6), 1, "UPDATE nokey SET v = 'x' WHERE id = 1")
 			v.do("DROP TABLE nokey", "CREATE TABLE nokey (id INTEGER, v TEXT, fence TEXT)", "INSERT INTO nokey VALUES (2, 'b', NULL)")

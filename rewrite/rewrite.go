@@ -74,6 +74,11 @@ type Plan struct {
 	TxUnknown bool
 	// SetsMode is true when the text may change how later texts are read.
 	SetsMode bool
+	// Defines is true when the text may change the definition of a fenced table.
+	Defines bool
+	// Listed is true when the column list of an INSERT is not the caller's,
+	// and holds as long as the table's definition.
+	Listed bool
 	// Unread is true when the text passes without having been read, whatever
 	// the mode.
 	Unread bool
@@ -81,7 +86,7 @@ type Plan struct {
 
 // Plain reports whether the text is sent as it is and leaves no trace.
 func (p *Plan) Plain() bool {
-	return p.Verdict == Pass && p.Tx == nil && !p.TxUnknown && !p.SetsMode
+	return p.Verdict == Pass && p.Tx == nil && !p.TxUnknown && !p.SetsMode && !p.Defines
 }
 
 // Guard is one fenced write.
@@ -250,8 +255,11 @@ func (r *Rewriter) Plan(text string, mode dialects.Mode, known Columns) *Plan {
 		}
 	}
 	p := r.plan(text, mode, script, known)
-	if sets := r.dialect.SetsMode(text); p.Verdict == Pass && (len(tx) > 0 || sets) {
-		return &Plan{Verdict: Pass, Tx: tx, SetsMode: sets}
+	if p.Verdict == Fence {
+		return p
+	}
+	if sets, defines := r.dialect.SetsMode(text), fenced && begins(text, defining[:]); len(tx) > 0 || sets || defines {
+		return &Plan{Verdict: p.Verdict, Refusal: p.Refusal, Tx: tx, SetsMode: sets, Defines: defines}
 	}
 	return p
 }
@@ -281,18 +289,28 @@ var txWords = [...]string{"begin", "start", "commit", "end", "rollback", "abort"
 // savepoint: it begins with a word that does, or holds one behind a semicolon
 // or a comment.
 func mayControlTx(text string) bool {
-	text = strings.TrimLeft(text, " \t\r\n\f\v;\ufeff")
-	if text == "" {
-		return false
-	}
-	anywhere := strings.IndexByte("-/#", text[0]) >= 0 || strings.IndexByte(strings.TrimRight(text, " \t\r\n;"), ';') >= 0
-	for _, w := range txWords {
+	return begins(text, txWords[:])
+}
+
+// defining are the words that begin a definition of a table or an index.
+var defining = [...]string{"create", "alter", "drop", "rename"}
+
+// begins reports whether the text may have a statement that begins with one
+// of the words: the first does, or one of the words stands behind a semicolon
+// or a comment.
+func begins(text string, words []string) bool {
+	text = strings.TrimLeft(text, blanks)
+	anywhere := text != "" && strings.IndexByte("-/#", text[0]) >= 0 || strings.IndexByte(strings.TrimRight(text, " \t\r\n;"), ';') >= 0
+	for _, w := range words {
 		if len(text) >= len(w) && equalFold(text[:len(w)], w) || anywhere && contains(text, w) {
 			return true
 		}
 	}
 	return false
 }
+
+// blanks are what may stand before a statement; SQLite counts a byte order mark in.
+const blanks = " \t\r\n\f\v;\ufeff"
 
 // hit is a write of a fenced table.
 type hit struct {

@@ -26,6 +26,7 @@ type splicer struct {
 	st     *dialects.Statement
 	known  Columns
 
+	listed bool
 	edits  []edit
 	marks  *strings.Replacer // gives the markers in an edit their final form
 	expect []func(text string, st *dialects.Statement) bool
@@ -104,7 +105,7 @@ func (s *splicer) plan(hits []hit) *Plan {
 	if err != nil {
 		return refuse(hits[0].table.Name, err.Error(), "write the statement in simpler terms, and report it, please")
 	}
-	p.Text, p.Args = text, args
+	p.Text, p.Args, p.Listed = text, args, s.listed
 	return p
 }
 
@@ -295,6 +296,7 @@ func (s *splicer) columns(h hit) *Plan {
 		if want, refusal = s.listless(h); refusal != nil {
 			return refusal
 		}
+		s.listed = true
 		list := make([]string, 0, len(want)+1)
 		for _, c := range want {
 			list = append(list, s.dialect.Quote(c))
