@@ -130,6 +130,8 @@ type table struct {
 	// needle is what a text that names the table contains in some case; ""
 	// when the name could be spelled otherwise.
 	needle string
+	// column is the fence column as it is written in a text.
+	column string
 }
 
 // New returns a Rewriter. The tables' Fence must be set.
@@ -140,7 +142,7 @@ func New(d dialects.Dialect, tables []Table) (*Rewriter, error) {
 		if err != nil {
 			return nil, err
 		}
-		t := table{Table: &tables[i], name: name}
+		t := table{Table: &tables[i], name: name, column: d.Quote(tables[i].Fence)}
 		if plain(name.Table) {
 			// PostgreSQL reads no more than 63 bytes of a name.
 			t.needle = strings.ToLower(name.Table[:min(len(name.Table), 63)])
@@ -315,7 +317,7 @@ const blanks = " \t\r\n\f\v;\ufeff"
 // hit is a write of a fenced table.
 type hit struct {
 	*dialects.Write
-	table *Table
+	table *table
 	index int // of the write in its statement
 }
 
@@ -336,7 +338,7 @@ func (r *Rewriter) plan(text string, mode dialects.Mode, script *dialects.Script
 				if w.Op == dialects.Other {
 					return refuse(t.Name, "this statement cannot be fenced", "write INSERT, UPDATE or DELETE")
 				}
-				hits = append(hits, hit{w, t.Table, j})
+				hits = append(hits, hit{w, t, j})
 				break
 			}
 		}

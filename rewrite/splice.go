@@ -28,7 +28,7 @@ type splicer struct {
 
 	listed bool
 	edits  []edit
-	marks  *strings.Replacer // gives the markers in an edit their final form
+	marks  [2]string // what fenceMark and boundMark became
 	expect []func(text string, st *dialects.Statement) bool
 }
 
@@ -56,7 +56,7 @@ func (s *splicer) plan(hits []hit) *Plan {
 	}
 	var deletes []hit // asserted by an UPDATE of their own
 	for _, h := range hits {
-		g := Guard{Op: h.Op, Table: h.table, Name: h.Target}
+		g := Guard{Op: h.Op, Table: h.table.Table, Name: h.Target}
 		var refusal *Plan
 		switch pinned := len(hits) == 1 && s.pinned(h); {
 		case h.Op == dialects.Insert:
@@ -133,29 +133,26 @@ func (s *splicer) pin(h hit, key string) *dialects.Conjunct {
 	return nil
 }
 
-func (s *splicer) fence(t *Table) string { return s.dialect.Cast(fenceMark, t.Encoding) }
-func (s *splicer) bound(t *Table) string { return s.dialect.Cast(boundMark, t.Encoding) }
-func (s *splicer) column(t *Table) string {
-	return s.dialect.Quote(t.Fence)
-}
+func (s *splicer) fence(t *table) string { return s.dialect.Cast(fenceMark, t.Encoding) }
+func (s *splicer) bound(t *table) string { return s.dialect.Cast(boundMark, t.Encoding) }
 
 func (s *splicer) assert(h hit, fence string) string { return s.assertOn(h.Ref, h, fence) }
 
 func (s *splicer) assertOn(ref string, h hit, fence string) string {
-	return s.dialect.Assert(ref+"."+s.column(h.table), s.bound(h.table), fence, h.table.Encoding)
+	return s.dialect.Assert(ref+"."+h.table.column, s.bound(h.table), fence, h.table.Encoding)
 }
 
 // assigned refuses a SET list that has the fence column.
-func (s *splicer) assigned(t *Table, set []dialects.Assignment) *Plan {
+func (s *splicer) assigned(t *table, set []dialects.Assignment) *Plan {
 	for _, a := range set {
-		if s.assigns(a.Columns, t) {
+		if s.assigns(a.Columns, t.Table) {
 			return s.assignsItself(t)
 		}
 	}
 	return nil
 }
 
-func (s *splicer) assignsItself(t *Table) *Plan {
+func (s *splicer) assignsItself(t *table) *Plan {
 	return refuse(t.Name, fmt.Sprintf("the statement itself assigns the fence column %s", t.Fence),
 		"leave the column out: the driver sets it")
 }
@@ -168,13 +165,16 @@ func (s *splicer) fencePinned(h hit) *Plan {
 		s.set(h, h.SetAt, s.fence(h.table), func(w *dialects.Write) []dialects.Assignment { return w.Set })
 	}
 	n := len(h.Conjuncts)
-	condition := s.column(h.table) + " < " + s.bound(h.table)
+	condition := h.table.column + " < " + s.bound(h.table)
 	s.insert(h.Where.Start, "(")
 	s.insert(h.Where.End, ") AND "+condition)
 	s.check(h, func(text string, w *dialects.Write) bool {
-		where := w.Where.Of(text)
-		return len(w.Conjuncts) == n+1 && s.says(text, w.Conjuncts[n].Span, condition) &&
-			strings.HasPrefix(where, "(") && strings.HasSuffix(where, s.marks.Replace(") AND "+condition))
+		if len(w.Conjuncts) != n+1 || !s.says(text, w.Conjuncts[n].Span, condition) {
+			return false
+		}
+		// The caller's condition is in parentheses, and ours ends the clause.
+		last := w.Conjuncts[n].Span
+		return text[w.Where.Start] == '(' && last.End == w.Where.End && strings.HasSuffix(text[w.Where.Start:last.Start], ") AND ")
 	})
 	return nil
 }
@@ -189,7 +189,7 @@ func (s *splicer) fenceUpdate(h hit) *Plan {
 
 // set adds the assignment of the fence column to a SET list.
 func (s *splicer) set(h hit, at int, value string, list func(*dialects.Write) []dialects.Assignment) {
-	column := s.column(h.table)
+	column := h.table.column
 	if h.QualifySet {
 		column = h.Ref + "." + column
 	}
@@ -197,7 +197,7 @@ func (s *splicer) set(h hit, at int, value string, list func(*dialects.Write) []
 	s.insert(at, ", "+column+" = "+value)
 	s.check(h, func(text string, w *dialects.Write) bool {
 		set := list(w)
-		return len(set) == n+1 && len(set[n].Columns) == 1 && s.assigns(set[n].Columns, h.table) && s.says(text, set[n].Value, value)
+		return len(set) == n+1 && len(set[n].Columns) == 1 && s.assigns(set[n].Columns, h.table.Table) && s.says(text, set[n].Value, value)
 	})
 }
 
@@ -279,10 +279,10 @@ func (s *splicer) fenceInsert(h hit) *Plan {
 // columns adds the fence column to the column list of an INSERT, or writes
 // the list where the statement has none.
 func (s *splicer) columns(h hit) *Plan {
-	t, fence := h.table, s.column(h.table)
+	t, fence := h.table, h.table.column
 	var want []string
 	switch {
-	case h.HasColumns && s.assigns(h.Columns, t):
+	case h.HasColumns && s.assigns(h.Columns, t.Table):
 		return s.assignsItself(t)
 	case h.HasColumns && len(h.Columns) == 0:
 		s.insert(h.ColumnsAt, fence)
@@ -306,7 +306,7 @@ func (s *splicer) columns(h hit) *Plan {
 	s.check(h, func(_ string, w *dialects.Write) bool {
 		n := len(want)
 		return w.HasColumns && len(w.Columns) == n+1 && slices.EqualFunc(w.Columns[:n], want, s.dialect.SameColumn) &&
-			s.assigns(w.Columns[n:], t)
+			s.assigns(w.Columns[n:], t.Table)
 	})
 	return nil
 }
@@ -337,7 +337,7 @@ func (s *splicer) listless(h hit) ([]string, *Plan) {
 	}
 	var columns []string
 	if s.known != nil {
-		columns = s.known(t, h.Target, values)
+		columns = s.known(t.Table, h.Target, values)
 	}
 	if columns == nil {
 		return no("the table's columns are not known")
@@ -359,7 +359,7 @@ func (s *splicer) listless(h hit) ([]string, *Plan) {
 func (s *splicer) probe(h hit) *Query {
 	q := &Query{}
 	var b strings.Builder
-	b.WriteString("SELECT " + s.column(h.table) + " FROM " + h.TargetText)
+	b.WriteString("SELECT " + h.table.column + " FROM " + h.TargetText)
 	if h.TargetText != h.Ref && !strings.HasSuffix(h.TargetText, "."+h.Ref) {
 		b.WriteString(" AS " + h.Ref)
 	}
@@ -403,7 +403,7 @@ func (s *splicer) assertFirst(hits []hit) (*Query, bool) {
 	copySpan(w.From)
 	for i, h := range hits {
 		b.WriteString([]string{" SET ", ", "}[min(i, 1)])
-		set := h.Ref + "." + s.column(h.table) + " = " + s.assert(h, s.fence(h.table))
+		set := h.Ref + "." + h.table.column + " = " + s.assert(h, s.fence(h.table))
 		for _, c := range set {
 			switch string(c) {
 			case fenceMark:
@@ -434,7 +434,7 @@ func (s *splicer) assertFirst(hits []hit) (*Query, bool) {
 	for _, h := range hits {
 		if !slices.ContainsFunc(script.Statements[0].Writes, func(u dialects.Write) bool {
 			return u.Op == dialects.Update && u.Reason == "" && u.Target == h.Target && len(u.Set) > 0 &&
-				s.assigns(u.Set[len(u.Set)-1].Columns, h.table) && u.Where.Of(q.Text) == w.Where.Of(s.text)
+				s.assigns(u.Set[len(u.Set)-1].Columns, h.table.Table) && u.Where.Of(q.Text) == w.Where.Of(s.text)
 		}) {
 			return nil, false
 		}
@@ -452,7 +452,21 @@ func (s *splicer) check(h hit, ok func(text string, w *dialects.Write) bool) {
 
 // says reports whether the span of the new text holds what an edit put there.
 func (s *splicer) says(text string, span dialects.Span, value string) bool {
-	return span.Of(text) == s.marks.Replace(value)
+	text = span.Of(text)
+	for i := range len(value) {
+		want := value[i : i+1]
+		switch want {
+		case fenceMark:
+			want = s.marks[0]
+		case boundMark:
+			want = s.marks[1]
+		}
+		if !strings.HasPrefix(text, want) {
+			return false
+		}
+		text = text[len(want):]
+	}
+	return text == ""
 }
 
 // fewMarkers is how many bare markers may be added to a text.
@@ -494,7 +508,7 @@ func (s *splicer) apply() (string, []Arg, error) {
 			}
 		}
 	}
-	s.marks = strings.NewReplacer(fenceMark, fence, boundMark, bound)
+	s.marks = [2]string{fence, bound}
 	slices.SortStableFunc(s.edits, func(a, b edit) int { return a.Start - b.Start })
 
 	var b strings.Builder
