@@ -38,6 +38,15 @@ type dialectTexts struct {
 	setup []string
 	// returning is whether every write may have a RETURNING clause.
 	returning bool
+	// blocked counts the statements in this database that wait for a lock; ""
+	// where one writer at a time is all there is.
+	blocked string
+	// conflict tells the engine's own refusals of concurrent work: it could
+	// not serialize, or found a deadlock. They go through to the caller.
+	conflict func(err error) bool
+	// snapshot is true when REPEATABLE READ refuses a write over a row that
+	// changed since the snapshot was taken, whatever its fence.
+	snapshot bool
 	// unfit makes a table c (id, v, fence) that cannot be fenced by its key
 	// id, or at all, by what is wrong with it.
 	unfit map[string]string

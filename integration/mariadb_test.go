@@ -1,10 +1,11 @@
 package integration
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
-	_ "github.com/go-sql-driver/mysql"
+	"github.com/go-sql-driver/mysql"
 
 	_ "github.com/fencedsql/fencedsql/dialects/mysql"
 	"github.com/fencedsql/fencedsql/integration/servers"
@@ -13,6 +14,11 @@ import (
 var mysqlTexts = &dialectTexts{
 	dialect: "mysql",
 	marker:  func(int) string { return "?" },
+	blocked: "SELECT count(*) FROM information_schema.innodb_trx AS t JOIN information_schema.processlist AS p ON p.id = t.trx_mysql_thread_id WHERE t.trx_state = 'LOCK WAIT' AND p.db = DATABASE()",
+	conflict: func(err error) bool {
+		var e *mysql.MySQLError
+		return errors.As(err, &e) && (e.Number == 1213 || e.Number == 1205)
+	},
 	setup: append([]string{
 		`CREATE TABLE j (id INT PRIMARY KEY, v VARCHAR(200), n INT NOT NULL DEFAULT 0, fence CHAR(40) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '` + text(0) + `')`,
 		`CREATE TABLE pair (a INT, b INT, v VARCHAR(200), pair_fence VARCHAR(40) NOT NULL DEFAULT '` + text(0) + `', PRIMARY KEY (a, b))`,

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -16,6 +17,12 @@ var postgresTexts = &dialectTexts{
 	dialect:   "postgres",
 	marker:    func(n int) string { return fmt.Sprintf("$%d", n) },
 	returning: true,
+	blocked:   "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+	conflict: func(err error) bool {
+		var e interface{ SQLState() string }
+		return errors.As(err, &e) && (e.SQLState() == "40001" || e.SQLState() == "40P01")
+	},
+	snapshot: true,
 	setup: append([]string{
 		`CREATE TABLE j (id integer PRIMARY KEY, v text, n integer NOT NULL DEFAULT 0, fence varchar(40) NOT NULL DEFAULT '` + text(0) + `')`,
 		`CREATE TABLE pair (a integer, b integer, v text, pair_fence text NOT NULL DEFAULT '` + text(0) + `', PRIMARY KEY (a, b))`,

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	_ "github.com/mattn/go-sqlite3"
@@ -14,6 +15,9 @@ var sqliteTexts = &dialectTexts{
 	dialect:   "sqlite",
 	marker:    func(int) string { return "?" },
 	returning: true,
+	conflict: func(err error) bool {
+		return strings.Contains(err.Error(), "database is locked")
+	},
 	unfit: map[string]string{
 		"04 nullable": "CREATE TABLE c (id INTEGER PRIMARY KEY, v TEXT, fence TEXT)",
 		"INTEGER":     "CREATE TABLE c (id INTEGER PRIMARY KEY, v TEXT, fence INTEGER NOT NULL DEFAULT 0)",
