@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/fencedsql/fencedsql/dialects"
+	_ "github.com/fencedsql/fencedsql/dialects/mysql"
+	_ "github.com/fencedsql/fencedsql/dialects/postgres"
 	_ "github.com/fencedsql/fencedsql/dialects/sqlite"
 	"github.com/fencedsql/fencedsql/lease"
 	"github.com/fencedsql/fencedsql/rewrite"
