@@ -269,12 +269,14 @@ func (c *conn) raise(ctx context.Context, row rowOf, key []driver.NamedValue) er
 		p.Guards[0].Probe.Args = append(p.Guards[0].Probe.Args, rewrite.Arg(i+1))
 	}
 	p.Args = append(p.Args, rewrite.BoundArg)
-	if send, err := c.admit(ctx, p); err != nil {
+	l, err := c.admit(ctx, p)
+	if err != nil {
 		return err
-	} else if send == rewrite.Pass {
+	}
+	if l == nil {
 		return errNoLease(t.Name, "Raise has no fence to write under fencedsql.Unfenced")
 	}
-	res, err := c.execFenced(ctx, direct{c}, p, key)
+	res, err := c.execFenced(ctx, direct{c}, p, l, key)
 	if err != nil {
 		return err
 	}

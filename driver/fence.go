@@ -33,12 +33,12 @@ func (c *conn) execPlan(ctx context.Context, s sender, p *plan, text string, arg
 		return nil, err
 	}
 	var res driver.Result
-	send, err := c.admit(ctx, p)
+	l, err := c.admit(ctx, p)
 	if err == nil {
-		if send == rewrite.Pass {
+		if l == nil {
 			res, err = s.exec(ctx, text, args)
 		} else {
-			res, err = c.execFenced(ctx, s, p, args)
+			res, err = c.execFenced(ctx, s, p, l, args)
 		}
 	}
 	c.afterStatement(ctx, p, err)
@@ -51,16 +51,16 @@ func (c *conn) queryPlan(ctx context.Context, s sender, p *plan, text string, ar
 		return nil, err
 	}
 	var rows driver.Rows
-	send, err := c.admit(ctx, p)
+	l, err := c.admit(ctx, p)
 	if err == nil {
 		switch {
-		case send == rewrite.Pass:
+		case l == nil:
 			rows, err = s.query(ctx, text, args)
 		case p.Returns:
-			rows, err = c.queryFenced(ctx, s, p, args)
+			rows, err = c.queryFenced(ctx, s, p, l, args)
 		default:
 			// Without RETURNING no rows come that could bring the count.
-			if _, err = c.execFenced(ctx, s, p, args); err == nil {
+			if _, err = c.execFenced(ctx, s, p, l, args); err == nil {
 				rows = noRows{}
 			}
 		}
@@ -69,20 +69,20 @@ func (c *conn) queryPlan(ctx context.Context, s sender, p *plan, text string, ar
 	return rows, err
 }
 
-// admit says how a text is sent under the authority at hand: as it is or
-// fenced; an error says that it is not.
-func (c *conn) admit(ctx context.Context, p *plan) (rewrite.Verdict, error) {
+// admit returns the lease under which a text is sent fenced, or none for one
+// that is sent as it is; an error says that it is not sent.
+func (c *conn) admit(ctx context.Context, p *plan) (*lease.Lease, error) {
 	if p.Verdict == rewrite.Pass {
-		return rewrite.Pass, nil
+		return nil, nil
 	}
 	a := c.authority(ctx)
 	if a.unfenced {
-		return rewrite.Pass, nil
+		return nil, nil
 	}
 	if p.Verdict == rewrite.Refuse {
 		err := unfenceable(p.Refusal)
 		c.pool.warn(ctx, err)
-		return p.Verdict, err
+		return nil, err
 	}
 	var err error
 	switch table := p.Guards[0].Table.Name; {
@@ -96,7 +96,7 @@ func (c *conn) admit(ctx context.Context, p *plan) (rewrite.Verdict, error) {
 	if err != nil {
 		c.pool.warn(ctx, err)
 	}
-	return p.Verdict, err
+	return a.lease, err
 }
 
 func (p *pool) warn(ctx context.Context, err error) {
@@ -113,9 +113,9 @@ type write struct {
 }
 
 // prepareWrite checks what must hold before a fenced text is sent.
-func (c *conn) prepareWrite(ctx context.Context, p *plan) (write, error) {
-	w := write{plan: p, lease: c.authority(ctx).lease}
-	t, f := p.Guards[0].Table, w.lease.Fence()
+func (c *conn) prepareWrite(ctx context.Context, p *plan, l *lease.Lease) (write, error) {
+	w := write{plan: p, lease: l}
+	t, f := p.Guards[0].Table, l.Fence()
 	if e := &c.encoded; e.value == nil || e.fence != f || e.encoding != t.Encoding || e.once != t.Once {
 		value, err := t.Encoding.Encode(f)
 		if err != nil {
@@ -228,8 +228,8 @@ func driverOptions(args []driver.NamedValue) (int, error) {
 }
 
 // execFenced sends a fenced text and judges its count.
-func (c *conn) execFenced(ctx context.Context, s sender, p *plan, args []driver.NamedValue) (driver.Result, error) {
-	w, err := c.prepareWrite(ctx, p)
+func (c *conn) execFenced(ctx context.Context, s sender, p *plan, l *lease.Lease, args []driver.NamedValue) (driver.Result, error) {
+	w, err := c.prepareWrite(ctx, p, l)
 	if err != nil {
 		return nil, err
 	}
@@ -273,8 +273,8 @@ func (n counted) RowsAffected() (int64, error) { return int64(n), nil }
 func (n counted) LastInsertId() (int64, error) { return 0, nil }
 
 // queryFenced sends a fenced text that gives rows.
-func (c *conn) queryFenced(ctx context.Context, s sender, p *plan, args []driver.NamedValue) (driver.Rows, error) {
-	w, err := c.prepareWrite(ctx, p)
+func (c *conn) queryFenced(ctx context.Context, s sender, p *plan, l *lease.Lease, args []driver.NamedValue) (driver.Rows, error) {
+	w, err := c.prepareWrite(ctx, p, l)
 	if err != nil {
 		return nil, err
 	}

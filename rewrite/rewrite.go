@@ -253,6 +253,7 @@ func (r *Rewriter) Plan(text string, mode dialects.Mode, known Columns) *Plan {
 	var tx []dialects.TxOp
 	for i := range script.Statements {
 		if op := script.Statements[i].Tx; op.Verb != dialects.TxNone {
+			op.Name = strings.Clone(op.Name)
 			tx = append(tx, op)
 		}
 	}

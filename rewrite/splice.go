@@ -56,7 +56,7 @@ func (s *splicer) plan(hits []hit) *Plan {
 	}
 	var deletes []hit // asserted by an UPDATE of their own
 	for _, h := range hits {
-		g := Guard{Op: h.Op, Table: h.table.Table, Name: h.Target}
+		g := Guard{Op: h.Op, Table: h.table.Table, Name: own(h.Target)}
 		var refusal *Plan
 		switch pinned := len(hits) == 1 && s.pinned(h); {
 		case h.Op == dialects.Insert:
@@ -84,7 +84,7 @@ func (s *splicer) plan(hits []hit) *Plan {
 			if p.Names == nil {
 				p.Names = make([]string, p.NumInput)
 			}
-			p.Names[q.Index-1] = q.Name
+			p.Names[q.Index-1] = strings.Clone(q.Name)
 		}
 	}
 	if len(deletes) > 0 {
@@ -107,6 +107,12 @@ func (s *splicer) plan(hits []hit) *Plan {
 	}
 	p.Text, p.Args, p.Listed = text, args, s.listed
 	return p
+}
+
+// own gives the name memory of its own: a plan lives long, and must not keep
+// the text from which a parser cut the name.
+func own(n dialects.Name) dialects.Name {
+	return dialects.Name{Schema: strings.Clone(n.Schema), Table: strings.Clone(n.Table)}
 }
 
 // pinned reports whether the statement means at most one row by its key, and
@@ -512,7 +518,12 @@ func (s *splicer) apply() (string, []Arg, error) {
 	slices.SortStableFunc(s.edits, func(a, b edit) int { return a.Start - b.Start })
 
 	var b strings.Builder
-	var order []Arg // what each marker of the new text, in turn, stands for
+	grown := len(s.text)
+	for _, e := range s.edits {
+		grown += len(e.text) + strings.Count(e.text, fenceMark)*len(fence) + strings.Count(e.text, boundMark)*len(bound) + 1
+	}
+	b.Grow(grown)
+	order := make([]Arg, 0, len(params)+inserted) // what each marker of the new text, in turn, stands for
 	at := 0
 	copyTo := func(end int) {
 		b.WriteString(s.text[at:end])
@@ -564,7 +575,7 @@ func (s *splicer) apply() (string, []Arg, error) {
 	if len(st.Writes) != len(s.st.Writes) || len(st.Params) != len(order) {
 		return "", nil, differs
 	}
-	var args []Arg
+	args := make([]Arg, 0, len(st.Params))
 	for i, p := range st.Params {
 		if p.Index < 1 {
 			return "", nil, differs
