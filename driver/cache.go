@@ -2,7 +2,6 @@ package fencedsql
 
 import (
 	"hash/maphash"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -17,7 +16,7 @@ import (
 const (
 	cacheSets     = 512
 	cacheWays     = 8
-	cacheBytes    = 16 << 20
+	cacheBytes    = 15 << 20  // of 16 MiB: the array itself and the allocator's rounding take the rest
 	cacheMaxEntry = 128 << 10 // a larger text is planned each time it is sent
 )
 
@@ -29,6 +28,7 @@ type plan struct {
 	hash  uint64
 	size  int64
 	plain bool // Plan.Plain
+	quiet bool // it changes nothing that the connection or the pool follows
 	// checked is set when the columns of all its tables were checked.
 	checked atomic.Bool
 }
@@ -58,15 +58,15 @@ func (c *planCache) get(text string, mode dialects.Mode) *plan {
 	return nil
 }
 
-// put caches a plan and returns its entry; one that is too large is returned
-// without being kept.
+// put caches the plan of a text that is the cache's own, and returns its entry;
+// one that is too large is returned without being kept.
 func (c *planCache) put(text string, mode dialects.Mode, decided *rewrite.Plan) *plan {
 	p := &plan{Plan: decided, text: text, mode: mode, hash: c.hash(text), plain: decided.Plain()}
+	p.quiet = decided.Tx == nil && !decided.TxUnknown && !decided.SetsMode && !decided.Defines
 	p.size = sizeOf(p)
 	if p.size > cacheMaxEntry {
 		return p
 	}
-	p.text = strings.Clone(text) // the caller's may be a part of something large
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,24 +99,36 @@ func (c *planCache) replace(slot *atomic.Pointer[plan], p *plan) {
 	}
 }
 
-// sizeOf is about what an entry takes, structures included.
+// sizeOf is what an entry takes, structures included.
 func sizeOf(p *plan) int64 {
-	n := int(unsafe.Sizeof(*p)) + len(p.text)
+	n := allocated(unsafe.Sizeof(*p)) + allocated(len(p.text))
 	if p.plain {
-		return int64(n) // all such share one plan
+		return n // all such share one plan
 	}
-	n += int(unsafe.Sizeof(*p.Plan)) + len(p.Text) + 8*len(p.Args) + 16*len(p.Names) + 24*len(p.Tx)
+	// Names of tables, parameters and savepoints are parts of the text, or short.
+	n += allocated(unsafe.Sizeof(*p.Plan)) + allocated(len(p.Text)) + allocated(8*cap(p.Args)) +
+		allocated(16*cap(p.Names)) + allocated(int(unsafe.Sizeof(dialects.TxOp{}))*cap(p.Tx)) +
+		allocated(int(unsafe.Sizeof(rewrite.Guard{}))*cap(p.Guards)) + sizeOfQuery(p.First)
 	for _, g := range p.Guards {
-		n += int(unsafe.Sizeof(g)) + len(g.Name.Table) + len(g.Name.Schema)
-		if g.Probe != nil {
-			n += len(g.Probe.Text) + 64
-		}
-	}
-	if p.First != nil {
-		n += len(p.First.Text) + 8*len(p.First.Args) + 64
+		n += sizeOfQuery(g.Probe)
 	}
 	if p.Refusal != nil {
-		n += int(unsafe.Sizeof(*p.Refusal)) + len(p.Refusal.Reason)
+		n += allocated(unsafe.Sizeof(*p.Refusal)) + allocated(len(p.Refusal.Reason))
 	}
-	return int64(n)
+	return n
+}
+
+func sizeOfQuery(q *rewrite.Query) int64 {
+	if q == nil {
+		return 0
+	}
+	return allocated(unsafe.Sizeof(*q)) + allocated(len(q.Text)) + allocated(8*cap(q.Args))
+}
+
+// allocated is what the allocator takes for n bytes: it rounds up by an eighth at the most, and above 32 KiB to pages.
+func allocated[T int | uintptr](n T) int64 {
+	if n > 32<<10 {
+		return int64(n+8191) &^ 8191
+	}
+	return int64(n + n/8 + 8)
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/fencedsql/fencedsql/dialects"
 	"github.com/fencedsql/fencedsql/lease"
@@ -75,6 +76,10 @@ func (c *conn) plan(ctx context.Context, text string) (*plan, *rules, error) {
 		if p = r.plans.get(text, c.mode); p != nil {
 			return p, r, nil
 		}
+	}
+	if len(text) <= cacheMaxEntry {
+		// The plan keeps parts of it, and it may be a part of something large.
+		text = strings.Clone(text)
 	}
 	var failed error
 	decided := r.rewriter.Plan(text, c.mode, func(t *rewrite.Table, written dialects.Name, values int) []string {

@@ -29,8 +29,11 @@ func (c *conn) authority(ctx context.Context) authority {
 
 // execPlan runs the decision on a text for Exec.
 func (c *conn) execPlan(ctx context.Context, s sender, p *plan, text string, args []driver.NamedValue) (driver.Result, error) {
-	if err := c.beforeStatement(ctx, p); err != nil {
-		return nil, err
+	quiet := p.quiet && !c.tx.active
+	if !quiet {
+		if err := c.beforeStatement(ctx, p); err != nil {
+			return nil, err
+		}
 	}
 	var res driver.Result
 	l, err := c.admit(ctx, p)
@@ -41,7 +44,9 @@ func (c *conn) execPlan(ctx context.Context, s sender, p *plan, text string, arg
 			res, err = c.execFenced(ctx, s, p, l, args)
 		}
 	}
-	c.afterStatement(ctx, p, err)
+	if !quiet {
+		c.afterStatement(ctx, p, err)
+	}
 	return res, err
 }
 
@@ -112,33 +117,34 @@ type write struct {
 	fence, bound driver.Value
 }
 
-// prepareWrite checks what must hold before a fenced text is sent.
-func (c *conn) prepareWrite(ctx context.Context, p *plan, l *lease.Lease) (write, error) {
-	w := write{plan: p, lease: l}
-	t, f := p.Guards[0].Table, l.Fence()
-	if e := &c.encoded; e.value == nil || e.fence != f || e.encoding != t.Encoding || e.once != t.Once {
+// prepare checks what must hold before the fenced text is sent.
+func (w *write) prepare(ctx context.Context, c *conn) error {
+	t, f := w.Guards[0].Table, w.lease.Fence()
+	e := &c.encoded
+	if e.value == nil || e.fence != f || e.encoding != t.Encoding || e.once != t.Once {
 		value, err := t.Encoding.Encode(f)
 		if err != nil {
-			return w, fmt.Errorf("fencedsql: table %s: %w", t.Name, err)
+			return fmt.Errorf("fencedsql: table %s: %w", t.Name, err)
 		}
 		bound := value
 		if !t.Once {
 			if bound, err = t.Encoding.Bound(f); err != nil {
-				return w, fmt.Errorf("fencedsql: table %s: %w", t.Name, err)
+				return fmt.Errorf("fencedsql: table %s: %w", t.Name, err)
 			}
 		}
 		e.fence, e.encoding, e.once, e.value, e.bound = f, t.Encoding, t.Once, value, bound
 	}
-	w.fence, w.bound = c.encoded.value, c.encoded.bound
-	if !p.checked.Load() {
-		for _, g := range p.Guards {
-			if _, err := c.pool.check(ctx, querier{c}, checkKey{g.Table, g.Name}, false); err != nil {
-				return w, err
-			}
-		}
-		p.checked.Store(true)
+	w.fence, w.bound = e.value, e.bound
+	if w.checked.Load() {
+		return nil
 	}
-	return w, nil
+	for _, g := range w.Guards {
+		if _, err := c.pool.check(ctx, querier{c}, checkKey{g.Table, g.Name}, false); err != nil {
+			return err
+		}
+	}
+	w.checked.Store(true)
+	return nil
 }
 
 // arguments gives each parameter of our text its value: the caller's, as the
@@ -156,10 +162,11 @@ func (w *write) arguments(to []rewrite.Arg, args []driver.NamedValue) ([]driver.
 	if !byName && n != w.NumInput {
 		return nil, fmt.Errorf("fencedsql: the statement takes %d arguments, got %d", w.NumInput, n)
 	}
-	out := make([]driver.NamedValue, options, options+len(to))
-	copy(out, args)
-	for _, from := range to {
-		v := driver.NamedValue{Ordinal: len(out) + 1}
+	out := make([]driver.NamedValue, options+len(to))
+	copy(out, args[:options])
+	for i, from := range to {
+		v := &out[options+i]
+		v.Ordinal = options + i + 1
 		switch {
 		case from == rewrite.FenceArg:
 			v.Value = w.fence
@@ -173,7 +180,6 @@ func (w *write) arguments(to []rewrite.Arg, args []driver.NamedValue) ([]driver.
 				return nil, err
 			}
 		}
-		out = append(out, v)
 	}
 	return out, nil
 }
@@ -229,8 +235,8 @@ func driverOptions(args []driver.NamedValue) (int, error) {
 
 // execFenced sends a fenced text and judges its count.
 func (c *conn) execFenced(ctx context.Context, s sender, p *plan, l *lease.Lease, args []driver.NamedValue) (driver.Result, error) {
-	w, err := c.prepareWrite(ctx, p, l)
-	if err != nil {
+	w := write{plan: p, lease: l}
+	if err := w.prepare(ctx, c); err != nil {
 		return nil, err
 	}
 	to, err := w.arguments(p.Args, args)
@@ -274,8 +280,8 @@ func (n counted) LastInsertId() (int64, error) { return 0, nil }
 
 // queryFenced sends a fenced text that gives rows.
 func (c *conn) queryFenced(ctx context.Context, s sender, p *plan, l *lease.Lease, args []driver.NamedValue) (driver.Rows, error) {
-	w, err := c.prepareWrite(ctx, p, l)
-	if err != nil {
+	w := write{plan: p, lease: l}
+	if err := w.prepare(ctx, c); err != nil {
 		return nil, err
 	}
 	to, err := w.arguments(p.Args, args)

@@ -3,6 +3,7 @@ package fencedsql
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -94,6 +95,8 @@ func (p *pool) check(ctx context.Context, q dialects.Querier, key checkKey, agai
 	if p.checked == nil {
 		p.checked = map[checkKey]*dialects.TableInfo{}
 	}
+	// The name is a part of the statement that was the first to have it.
+	key.name = dialects.Name{Schema: strings.Clone(key.name.Schema), Table: strings.Clone(key.name.Table)}
 	p.checked[key] = info
 	return info, nil
 }

@@ -32,8 +32,9 @@ func holder(fence uint64) context.Context {
 	return lease.New(fmt.Sprintf("holder %d", fence), lease.Fence{Count: fence}).Context(context.Background())
 }
 
-// untilBlocked returns when a statement waits for a lock.
-func (v *env) untilBlocked() {
+// untilBlocked returns when a statement waits for a lock; what comes from the
+// channel is its end.
+func (v *env) untilBlocked(ended <-chan error) {
 	v.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for time.Now().Before(deadline) {
@@ -44,7 +45,11 @@ func (v *env) untilBlocked() {
 		if n > 0 {
 			return
 		}
-		time.Sleep(time.Millisecond) // between two questions, not for something to happen
+		select {
+		case err := <-ended:
+			v.Fatalf("it did not wait: %v", err)
+		case <-time.After(120 * time.Millisecond): // InnoDB renews the answer when nobody asked for 100 ms
+		}
 	}
 	v.Fatal("no statement is blocked")
 }
@@ -81,7 +86,8 @@ func TestBlockedWriter(t *testing.T) {
 								return tx.Commit()
 							}()
 						}()
-						v.untilBlocked()
+						defer first.Rollback()
+						v.untilBlocked(late)
 						if !commits {
 							if err := first.Rollback(); err != nil {
 								t.Fatal(err)

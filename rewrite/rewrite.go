@@ -42,7 +42,8 @@ const (
 	BoundArg Arg = -2 // what the stored fence must be below
 )
 
-// Plan is the decision on one text. It is immutable.
+// Plan is the decision on one text. It is immutable. Its names may be parts of
+// the text.
 type Plan struct {
 	Verdict Verdict
 	Refusal *Refusal // with Refuse
@@ -253,7 +254,6 @@ func (r *Rewriter) Plan(text string, mode dialects.Mode, known Columns) *Plan {
 	var tx []dialects.TxOp
 	for i := range script.Statements {
 		if op := script.Statements[i].Tx; op.Verb != dialects.TxNone {
-			op.Name = strings.Clone(op.Name)
 			tx = append(tx, op)
 		}
 	}

@@ -56,7 +56,7 @@ func (s *splicer) plan(hits []hit) *Plan {
 	}
 	var deletes []hit // asserted by an UPDATE of their own
 	for _, h := range hits {
-		g := Guard{Op: h.Op, Table: h.table.Table, Name: own(h.Target)}
+		g := Guard{Op: h.Op, Table: h.table.Table, Name: h.Target}
 		var refusal *Plan
 		switch pinned := len(hits) == 1 && s.pinned(h); {
 		case h.Op == dialects.Insert:
@@ -84,22 +84,18 @@ func (s *splicer) plan(hits []hit) *Plan {
 			if p.Names == nil {
 				p.Names = make([]string, p.NumInput)
 			}
-			p.Names[q.Index-1] = strings.Clone(q.Name)
+			p.Names[q.Index-1] = q.Name
 		}
 	}
 	if len(deletes) > 0 {
 		if len(deletes) < len(hits) {
 			return refuse(hits[0].table.Name, "a DELETE beside another write of a fenced table", "send each in a statement of its own")
 		}
-		p.Text = s.text
-		for i := range p.NumInput {
-			p.Args = append(p.Args, Arg(i+1))
-		}
 		var ok bool
 		if p.First, ok = s.assertFirst(deletes); !ok {
 			return refuse(hits[0].table.Name, "the rows it deletes cannot be asserted", "delete by key, from one table")
 		}
-		return p
+		s.fenceAsserted(deletes)
 	}
 	text, args, err := s.apply()
 	if err != nil {
@@ -107,12 +103,6 @@ func (s *splicer) plan(hits []hit) *Plan {
 	}
 	p.Text, p.Args, p.Listed = text, args, s.listed
 	return p
-}
-
-// own gives the name memory of its own: a plan lives long, and must not keep
-// the text from which a parser cut the name.
-func own(n dialects.Name) dialects.Name {
-	return dialects.Name{Schema: strings.Clone(n.Schema), Table: strings.Clone(n.Table)}
 }
 
 // pinned reports whether the statement means at most one row by its key, and
@@ -405,7 +395,9 @@ func (s *splicer) assertFirst(hits []hit) (*Query, bool) {
 		}
 	}
 	copySpan(w.With)
-	b.WriteString("UPDATE ")
+	// A condition that is an error in an UPDATE may be a warning in a DELETE;
+	// the assertion is an error with IGNORE too.
+	b.WriteString("UPDATE IGNORE ")
 	copySpan(w.From)
 	for i, h := range hits {
 		b.WriteString([]string{" SET ", ", "}[min(i, 1)])
@@ -446,6 +438,36 @@ func (s *splicer) assertFirst(hits []hit) (*Query, bool) {
 		}
 	}
 	return q, true
+}
+
+// fenceAsserted lets a DELETE, after the UPDATE that asserted its rows, take
+// those alone: by then its condition may hold for others too. A target that an
+// outer join leaves empty has no fence, and nothing to delete.
+func (s *splicer) fenceAsserted(hits []hit) {
+	w := hits[0].Write
+	var conditions []string
+	for _, h := range hits {
+		conditions = append(conditions, "("+h.Ref+"."+h.table.column+" = "+s.fence(h.table)+") IS NOT FALSE")
+	}
+	ours := strings.Join(conditions, " AND ")
+	if w.Where.IsZero() {
+		s.insert(w.WhereAt, " WHERE "+ours)
+	} else {
+		s.insert(w.Where.Start, "(")
+		s.insert(w.Where.End, ") AND "+ours)
+	}
+	n, k := len(w.Conjuncts), len(conditions)
+	s.check(hits[0], func(text string, w *dialects.Write) bool {
+		if len(w.Conjuncts) != n+k || n > 0 && text[w.Where.Start] != '(' {
+			return false
+		}
+		for i, c := range conditions {
+			if !s.says(text, w.Conjuncts[n+i].Span, c) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // check adds an expectation of a write as it reads after the edits.

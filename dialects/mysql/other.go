@@ -43,7 +43,8 @@ func (s *source) other(lo, hi int, st *dialects.Statement) error {
 		s.explain(lo, hi, st)
 	case verb == "SET":
 		// MariaDB's SET STATEMENT … FOR runs a statement.
-		if s.is(lo+1, "STATEMENT") {
+		run := s.find(lo, hi, func(i int) bool { return s.is(i, "FOR") }) + 1
+		if s.is(lo+1, "STATEMENT") && !s.is(run, "SELECT", "VALUES") {
 			s.unknown(lo, hi, st, "SET STATEMENT hides what it runs", "send the statement alone, after SET SESSION")
 		}
 	case verb == "EXECUTE" && !s.is(lo+1, "IMMEDIATE"):
