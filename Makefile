@@ -4,7 +4,11 @@
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: install demo test lint bench fuzz
+BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+BENCH_COUNT ?= 6
+BENCH_OUT ?= /tmp/fencedsql-bench.txt
+
+.PHONY: install demo test lint bench benchstat fuzz
 
 install:
 	.ci/install
@@ -23,6 +27,13 @@ lint:
 	cd integration && go vet ./...
 	go run $(STATICCHECK) ./...
 	cd integration && go run $(STATICCHECK) ./...
+
+bench:
+	cd integration && go test -run '^$$' -bench . -benchmem -benchtime 50ms -count $(BENCH_COUNT) -timeout 0 ./bench > $(BENCH_OUT)
+	cd integration && go run ./bench/report < $(BENCH_OUT)
+
+benchstat:
+	cd integration && go run $(BENCHSTAT) -col /driver $(BENCH_OUT)
 
 fuzz:
 	go test ./rewrite -run '^$$' -fuzz FuzzSQLite -fuzztime 60s

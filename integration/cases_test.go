@@ -429,6 +429,22 @@ var publicCases = []publicCase{
 		v.want("j", jStart)
 		v.want("plain", "1|p")
 	}},
+	{"a condition that holds for other rows each time", func(v *env) {
+		text := map[string]string{
+			"sqlite":   "DELETE FROM nokey WHERE random() < 0",
+			"postgres": "DELETE FROM nokey WHERE random() < 0.5",
+			"mysql":    "DELETE FROM nokey WHERE rand() < 0.5",
+		}[v.dialect]
+		for range 30 {
+			v.reset()
+			if _, err := v.exec(v.under(6), text); err != nil {
+				v.fenced(err, "nokey", 6, 7)
+			}
+			if got := v.show("nokey"); !strings.HasSuffix(got, "2|b|f7") {
+				v.Fatalf("the newer row is gone: %s", got)
+			}
+		}
+	}},
 	{"a stored fence that is none", func(v *env) {
 		v.do("UPDATE j SET fence = '7' WHERE id = 2", "DELETE FROM violations")
 		ctx := v.under(9)
