@@ -480,11 +480,11 @@ func (p *places) pin(c *dialects.Conjunct, w *dialects.Write, n *ast.Node, it it
 	if !ok || p.kind(i) != equals || i <= it.lo || i >= it.hi-1 || p.toks[i].up != p.toks[it.lo].up {
 		return
 	}
-	left, right := item{it.lo, i}, item{i + 1, it.hi}
+	right := item{i + 1, it.hi}
 	column, value := e.Lexpr, e.Rexpr
 	if column.GetColumnRef() == nil {
 		column, value = value, column
-		left, right = right, left
+		right = item{it.lo, i}
 	}
 	name := p.targetColumn(w, column.GetColumnRef())
 	if name == "" {
