@@ -78,6 +78,10 @@ type Dialect interface {
 	// fence column, and the stored fence where the error tells it.
 	Refused(err error, column string, enc lease.Encoding) (stored lease.Fence, known, refused bool)
 
+	// MayCommit reports whether the text may end a transaction by the way,
+	// without a TxOp that says so.
+	MayCommit(text string) bool
+
 	// LostTx is a statement that succeeds outside a transaction only, for
 	// engines that end a transaction on their own when a statement fails; ""
 	// for those that do not.
@@ -101,15 +105,20 @@ type Dialect interface {
 // dialect gives its bits their meaning, and zero is the engine's default.
 type Mode uint32
 
+// NoAutocommit is the bit of a Mode that all dialects share: statements run in
+// a transaction that no statement began.
+const NoAutocommit Mode = 1 << 31
+
 // DeleteGuard says how a DELETE of many rows is guarded.
 type DeleteGuard int
 
 const (
 	// DeleteReturning carries the assertion in a RETURNING clause.
 	DeleteReturning DeleteGuard = iota
-	// DeleteAfterUpdate asserts the rows by an UPDATE of the fence column with
-	// the same condition, order and limit, then deletes, in one transaction.
-	DeleteAfterUpdate
+	// DeleteAfterRead locks and reads the fences of the rows by a SELECT with
+	// the same condition, order and limit, then deletes those below the bound,
+	// in one transaction.
+	DeleteAfterRead
 )
 
 // Querier sends one reading statement on the connection at hand and returns
@@ -271,6 +280,8 @@ const (
 type TxOp struct {
 	Verb TxVerb
 	Name string
+	// Chain is true when the end of the transaction begins the next: AND CHAIN.
+	Chain bool
 }
 
 // Op is the kind of a write.
@@ -352,8 +363,8 @@ type Write struct {
 	Returning   []Span
 	ReturningAt int
 
-	// With, From and Tail are the parts of a DELETE from which the UPDATE that
-	// asserts its rows is made: what precedes the verb, the table references
+	// With, From and Tail are the parts of a DELETE from which the SELECT that
+	// reads its rows' fences is made: what precedes the verb, the table references
 	// without FROM, and ORDER BY and LIMIT. Set where DeleteGuard asks for it.
 	With, From, Tail Span
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fencedsql/fencedsql/dialects"
 	"github.com/fencedsql/fencedsql/lease"
 	"github.com/fencedsql/fencedsql/rewrite"
 )
@@ -60,7 +61,10 @@ func (c *conn) queryPlan(ctx context.Context, s sender, p *plan, text string, ar
 	if err == nil {
 		switch {
 		case l == nil:
-			rows, err = s.query(ctx, text, args)
+			if rows, err = s.query(ctx, text, args); err == nil && c.tx.active && c.autoCommit == nil && c.pool.dialect.LostTx() != "" {
+				// An error of the rows may be the end of the transaction.
+				rows = newRows(ctx, c, &write{plan: p}, rows)
+			}
 		case p.Returns:
 			rows, err = c.queryFenced(ctx, s, p, l, args)
 		default:
@@ -311,8 +315,7 @@ func count(rows driver.Rows) (n int64, err error) {
 	return n, errors.Join(err, rows.Close())
 }
 
-// execAfterFirst sends a DELETE after the UPDATE that asserts its rows, both
-// or none.
+// execAfterFirst sends a DELETE after the SELECT that reads its rows' fences.
 func (c *conn) execAfterFirst(ctx context.Context, w *write, to, args []driver.NamedValue) (res driver.Result, err error) {
 	done, err := c.first(ctx, w, args)
 	if err != nil {
@@ -344,7 +347,7 @@ func (c *conn) first(ctx context.Context, w *write, args []driver.NamedValue) (f
 		return nil, err
 	}
 	done := func(err error) error { return err }
-	if !c.tx.active {
+	if !c.tx.active && c.mode&dialects.NoAutocommit == 0 {
 		var tx driver.Tx
 		if b, ok := c.Conn.(driver.ConnBeginTx); ok {
 			tx, err = b.BeginTx(ctx, driver.TxOptions{})
@@ -361,10 +364,33 @@ func (c *conn) first(ctx context.Context, w *write, args []driver.NamedValue) (f
 			return tx.Commit()
 		}
 	}
-	if _, err := (direct{c}).exec(ctx, w.First.Text, to); err != nil {
-		return nil, done(c.judge(ctx, w, err))
+	found, err := querier{c}.named(ctx, w.First.Text, to)
+	if err != nil {
+		return nil, done(err)
+	}
+	for _, row := range found {
+		for i, v := range row {
+			if v == nil {
+				continue // an outer join found no row here
+			}
+			if err := c.compare(ctx, w, w.Guards[i].Table, v); err != nil {
+				return nil, done(err)
+			}
+		}
 	}
 	return done, nil
+}
+
+// compare refuses the write over a stored value that is newer, or no fence.
+func (c *conn) compare(ctx context.Context, w *write, t *rewrite.Table, v driver.Value) error {
+	stored, err := t.Encoding.Decode(v)
+	if err != nil || !wellFormed(t, stored, v) {
+		return errMalformed(t)
+	}
+	if w.refuses(stored) {
+		return c.fenced(ctx, w, stored)
+	}
+	return nil
 }
 
 // judge tells a refusal among the engine's errors.
@@ -401,14 +427,9 @@ func (c *conn) probe(ctx context.Context, w *write, q *rewrite.Query, args []dri
 	if err != nil {
 		return err
 	}
-	g := w.Guards[0]
 	for _, row := range found {
-		stored, err := g.Table.Encoding.Decode(row[0])
-		if err != nil || !wellFormed(g.Table, stored, row[0]) {
-			return errMalformed(g.Table)
-		}
-		if w.refuses(stored) {
-			return c.fenced(ctx, w, stored)
+		if err := c.compare(ctx, w, w.Guards[0].Table, row[0]); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -442,6 +463,9 @@ func (c *conn) fenced(ctx context.Context, w *write, stored lease.Fence) error {
 		table += " or " + g.Table.Name
 	}
 	err := &FencedError{Table: table, Lease: w.lease.Key(), Fence: w.lease.Fence(), Stored: stored}
+	if !c.tx.active && c.mode&dialects.NoAutocommit != 0 {
+		c.tx = transaction{active: true, textual: true, unseen: true}
+	}
 	c.tx.fail(err)
 	c.pool.warn(ctx, err)
 	return err

@@ -14,8 +14,8 @@ func (noRows) Columns() []string         { return nil }
 func (noRows) Close() error              { return nil }
 func (noRows) Next([]driver.Value) error { return io.EOF }
 
-// rows are the rows of a fenced write. Reading on may bring the engine's
-// refusal, and the last column may be our own.
+// rows are rows that are followed. Those of a fenced write may bring the
+// engine's refusal, and the last column may be our own.
 type rows struct {
 	driver.Rows
 	ctx context.Context
@@ -58,13 +58,19 @@ func (r *rows) Next(dest []driver.Value) error {
 	if err == nil || err == io.EOF {
 		return err
 	}
+	return r.failed(err)
+}
+
+// failed judges an error of the rows, which may have ended the transaction.
+func (r *rows) failed(err error) error {
+	r.c.tx.suspect = r.c.tx.active
 	return r.c.judge(r.ctx, &r.w, err)
 }
 
 func (r *rows) Close() error {
 	err := r.Rows.Close()
 	if err != nil {
-		err = r.c.judge(r.ctx, &r.w, err)
+		err = r.failed(err)
 	}
 	if r.done != nil {
 		err, r.done = r.done(err), nil
@@ -79,7 +85,7 @@ func (r *rows) NextResultSet() error {
 	if err == nil || err == io.EOF {
 		return err
 	}
-	return r.c.judge(r.ctx, &r.w, err)
+	return r.failed(err)
 }
 
 func (r *rows) ColumnTypeScanType(i int) reflect.Type {

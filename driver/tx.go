@@ -52,6 +52,13 @@ func (t *transaction) apply(op dialects.TxOp) bool {
 			last = i
 		}
 	}
+	end := func() {
+		next := transaction{}
+		if op.Chain {
+			next = transaction{active: t.active, textual: t.textual, authority: t.authority}
+		}
+		*t = next
+	}
 	switch op.Verb {
 	case dialects.TxBegin:
 		if !t.active {
@@ -61,9 +68,9 @@ func (t *transaction) apply(op dialects.TxOp) bool {
 		if t.failed != nil {
 			return false
 		}
-		*t = transaction{}
+		end()
 	case dialects.TxRollback:
-		*t = transaction{}
+		end()
 	case dialects.TxSavepoint:
 		if !t.active {
 			*t = transaction{active: true, textual: true, implicit: true}
@@ -115,7 +122,7 @@ func (c *conn) beforeStatement(ctx context.Context, p *plan) error {
 	}
 	after := c.tx
 	after.saves = slices.Clone(after.saves)
-	commits := p.TxUnknown
+	commits := p.TxUnknown || c.pool.dialect.MayCommit(p.text)
 	for _, op := range p.Tx {
 		commits = commits || !after.apply(op)
 	}
@@ -212,6 +219,13 @@ func (c *conn) endTx() {
 }
 
 func (c *conn) begin(ctx context.Context, begin func() (driver.Tx, error)) (driver.Tx, error) {
+	if c.tx.failed != nil {
+		// A transaction of text stands, and may not be committed by this one.
+		err := c.tx.failed
+		c.endTx()
+		_, rerr := direct{c}.exec(context.WithoutCancel(ctx), "ROLLBACK", nil)
+		return nil, errors.Join(err, rerr)
+	}
 	if !c.tx.active {
 		c.checkBeforeTx(ctx)
 	}

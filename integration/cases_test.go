@@ -1024,3 +1024,99 @@ func TestBadInput(t *testing.T) {
 type strangeDriver struct{}
 
 func (strangeDriver) Open(string) (driver.Conn, error) { return nil, io.ErrUnexpectedEOF }
+
+// TestEndsOfTransactions: however a transaction is ended, or begun, after
+// ErrFenced, nothing of it is committed.
+func TestEndsOfTransactions(t *testing.T) {
+	other, late := "UPDATE plain SET v = 'half' WHERE id = 1", "!UPDATE j SET v = 'late' WHERE id <= 2 AND id >= 2"
+	both := [][]string{
+		{"BEGIN", "SAVEPOINT s", late, "ROLLBACK TO SAVEPOINT s", "UPDATE j SET v = 'a' WHERE id = 99", "ROLLBACK"},
+		{"BEGIN", other, "SAVEPOINT s", late, "!COMMIT"},
+		{"BEGIN", other, late, "!COMMIT AND CHAIN"},
+		{"BEGIN", "COMMIT AND CHAIN", other, late, "!COMMIT"},
+		{"BEGIN", "ROLLBACK AND CHAIN", other, late, "!COMMIT"},
+	}
+	for dialect, lists := range map[string][][]string{
+		"postgres": both,
+		"mysql": append([][]string{
+			{"BEGIN", other, late, "!BEGIN"},
+			{"BEGIN", other, late, "!START TRANSACTION"},
+			{"BEGIN", other, late, "!CREATE TABLE made (id INT)"},
+			{"BEGIN", other, late, "!SET autocommit = 1"},
+			{"BEGIN", other, late, "!LOCK TABLES plain WRITE"},
+			{"SET autocommit = 0", other, late, "!COMMIT", "SET autocommit = 1"},
+		}, both...),
+	} {
+		for _, e := range only(append(postgresEngines()[3:4], mariadbEngines()[2])) {
+			if e.dialect != dialect {
+				continue
+			}
+			base := e.open(t)
+			for _, texts := range lists {
+				t.Run(e.name+"/"+strings.Join(texts, ";"), func(t *testing.T) {
+					v := base.with(t)
+					c, err := v.db.Conn(context.Background())
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer c.Close()
+					ctx := v.under(6)
+					for _, text := range texts {
+						_, err := c.ExecContext(ctx, strings.TrimLeft(text, "!"))
+						if text[0] == '!' {
+							v.fenced(err, "j", 6, 7)
+						} else if err != nil {
+							t.Errorf("%s: %v", text, err)
+						}
+					}
+					v.want("plain", "1|p")
+					v.want("j", jStart)
+				})
+			}
+			t.Run(e.name+"/BeginTx over it", func(t *testing.T) {
+				v := base.with(t)
+				c, err := v.db.Conn(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				ctx := v.under(6)
+				for _, text := range []string{"BEGIN", other, late} {
+					_, err = c.ExecContext(ctx, strings.TrimLeft(text, "!"))
+				}
+				v.fenced(err, "j", 6, 7)
+				_, err = c.BeginTx(ctx, nil)
+				v.fenced(err, "j", 6, 7)
+				v.want("plain", "1|p")
+			})
+		}
+	}
+}
+
+// A DELETE changes nothing that its own condition reads (MySQL's columns that
+// are ON UPDATE, the fence itself), and joins a transaction that stands.
+func TestDeleteAfterRead(t *testing.T) {
+	for _, e := range only(mariadbEngines()[2:3]) {
+		v := e.open(t, fencedsql.WithTables(append(tables, fencedsql.Table{Name: "upd", Key: []string{"id"}})...))
+		v.do("CREATE TABLE upd (id INT PRIMARY KEY, at TIMESTAMP(6) NOT NULL DEFAULT '2020-01-01' ON UPDATE CURRENT_TIMESTAMP(6), fence CHAR(40) NOT NULL)")
+		for _, del := range []string{"DELETE FROM upd WHERE at < '2020-06-01'", "DELETE FROM upd WHERE fence = '" + text(5) + "'", "DELETE FROM upd ORDER BY at LIMIT 1"} {
+			v.do("DELETE FROM upd", "INSERT INTO upd VALUES (1, '2020-01-01', '"+text(5)+"'), (2, '2021-01-01', '"+text(6)+"')")
+			v.ok(v.under(6), 1, del)
+			if got := v.show("upd"); !strings.HasPrefix(got, "2|") {
+				t.Errorf("%s leaves %s", del, got)
+			}
+		}
+		c, err := v.db.Conn(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for _, text := range []string{"SET autocommit = 0", "UPDATE plain SET v = 'pending'", "DELETE FROM nokey WHERE v = 'a'", "ROLLBACK", "SET autocommit = 1"} {
+			if _, err := c.ExecContext(v.under(6), text); err != nil {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+		v.want("plain", "1|p")
+		v.want("nokey", "1|a|f5, 2|b|f7")
+	}
+}

@@ -102,8 +102,8 @@ func TestRoundTrips(t *testing.T) {
 				{"UPDATE j SET v = 'x'", nil, false, map[string]string{"": "exec"}},
 				{"INSERT INTO j (id, v) VALUES (3, 'c')", nil, true, map[string]string{"": "exec"}},
 				{"DELETE FROM j WHERE id = ?", []any{1}, true, map[string]string{"": "exec"}},
-				{"DELETE FROM nokey WHERE v = 'a'", nil, true, map[string]string{"": "query", "mysql": "begin exec exec commit"}},
-				{"DELETE FROM nokey WHERE v = 'b'", nil, false, map[string]string{"": "query", "mysql": "begin exec rollback"}},
+				{"DELETE FROM nokey WHERE v = 'a'", nil, true, map[string]string{"": "query", "mysql": "begin query exec commit"}},
+				{"DELETE FROM nokey WHERE v = 'b'", nil, false, map[string]string{"": "query", "mysql": "begin query rollback"}},
 				{"SELECT 1", nil, true, map[string]string{"": "exec"}},
 			} {
 				v.reset()

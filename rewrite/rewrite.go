@@ -59,7 +59,8 @@ type Plan struct {
 	// Guards are the fenced writes of the text, in its order.
 	Guards []Guard
 	// First, with Fence, is sent before Text in one transaction with it: it
-	// asserts the rows that Text, unchanged, deletes.
+	// locks the rows that Text deletes and reads their fences, a column for
+	// each guard.
 	First *Query
 	// Hidden is true when the last column of the result is the driver's own.
 	Hidden bool

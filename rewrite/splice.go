@@ -54,7 +54,7 @@ func (s *splicer) plan(hits []hit) *Plan {
 			p.Returns = len(w.Returning) > 0
 		}
 	}
-	var deletes []hit // asserted by an UPDATE of their own
+	var deletes []hit // their fences are read first
 	for _, h := range hits {
 		g := Guard{Op: h.Op, Table: h.table.Table, Name: h.Target}
 		var refusal *Plan
@@ -92,10 +92,10 @@ func (s *splicer) plan(hits []hit) *Plan {
 			return refuse(hits[0].table.Name, "a DELETE beside another write of a fenced table", "send each in a statement of its own")
 		}
 		var ok bool
-		if p.First, ok = s.assertFirst(deletes); !ok {
-			return refuse(hits[0].table.Name, "the rows it deletes cannot be asserted", "delete by key, from one table")
+		if p.First, ok = s.readFirst(deletes); !ok {
+			return refuse(hits[0].table.Name, "the fences of the rows it deletes cannot be read", "delete by key, from one table")
 		}
-		s.fenceAsserted(deletes)
+		s.fenceRead(deletes)
 	}
 	text, args, err := s.apply()
 	if err != nil {
@@ -377,9 +377,9 @@ func (s *splicer) probe(h hit) *Query {
 	return q
 }
 
-// assertFirst makes the UPDATE that asserts the rows of a DELETE: its own
-// references, condition, order and limit around a SET of the fence columns.
-func (s *splicer) assertFirst(hits []hit) (*Query, bool) {
+// readFirst makes the SELECT that locks the rows of a DELETE and reads their
+// fences: its own references, condition, order and limit.
+func (s *splicer) readFirst(hits []hit) (*Query, bool) {
 	w := hits[0].Write
 	if w.From.IsZero() || !s.script.Anonymous {
 		return nil, false
@@ -395,26 +395,11 @@ func (s *splicer) assertFirst(hits []hit) (*Query, bool) {
 		}
 	}
 	copySpan(w.With)
-	// A condition that is an error in an UPDATE may be a warning in a DELETE;
-	// the assertion is an error with IGNORE too.
-	b.WriteString("UPDATE IGNORE ")
-	copySpan(w.From)
 	for i, h := range hits {
-		b.WriteString([]string{" SET ", ", "}[min(i, 1)])
-		set := h.Ref + "." + h.table.column + " = " + s.assert(h, s.fence(h.table))
-		for _, c := range set {
-			switch string(c) {
-			case fenceMark:
-				q.Args = append(q.Args, FenceArg)
-				b.WriteByte('?')
-			case boundMark:
-				q.Args = append(q.Args, BoundArg)
-				b.WriteByte('?')
-			default:
-				b.WriteRune(c)
-			}
-		}
+		b.WriteString([]string{"SELECT ", ", "}[min(i, 1)] + h.Ref + "." + h.table.column)
 	}
+	b.WriteString(" FROM ")
+	copySpan(w.From)
 	if !w.Where.IsZero() {
 		b.WriteString(" WHERE ")
 		copySpan(w.Where)
@@ -423,31 +408,20 @@ func (s *splicer) assertFirst(hits []hit) (*Query, bool) {
 		b.WriteByte(' ')
 		copySpan(w.Tail)
 	}
+	b.WriteString(s.dialect.Lock())
 	q.Text = b.String()
-	// It must read as what was meant: an UPDATE of these tables and columns.
 	script, err := s.dialect.Parse(q.Text, s.mode)
-	if err != nil || len(script.Statements) != 1 || len(script.Statements[0].Params) != len(q.Args) {
-		return nil, false
-	}
-	for _, h := range hits {
-		if !slices.ContainsFunc(script.Statements[0].Writes, func(u dialects.Write) bool {
-			return u.Op == dialects.Update && u.Reason == "" && u.Target == h.Target && len(u.Set) > 0 &&
-				s.assigns(u.Set[len(u.Set)-1].Columns, h.table.Table) && u.Where.Of(q.Text) == w.Where.Of(s.text)
-		}) {
-			return nil, false
-		}
-	}
-	return q, true
+	return q, err == nil && len(script.Statements) == 1 && len(script.Statements[0].Writes) == 0
 }
 
-// fenceAsserted lets a DELETE, after the UPDATE that asserted its rows, take
-// those alone: by then its condition may hold for others too. A target that an
-// outer join leaves empty has no fence, and nothing to delete.
-func (s *splicer) fenceAsserted(hits []hit) {
+// fenceRead lets a DELETE, after the SELECT that read its rows' fences, take
+// none that is newer: its condition may hold for others by then. A target that
+// an outer join leaves empty has no fence, and nothing to delete.
+func (s *splicer) fenceRead(hits []hit) {
 	w := hits[0].Write
 	var conditions []string
 	for _, h := range hits {
-		conditions = append(conditions, "("+h.Ref+"."+h.table.column+" = "+s.fence(h.table)+") IS NOT FALSE")
+		conditions = append(conditions, "("+h.Ref+"."+h.table.column+" < "+s.bound(h.table)+") IS NOT FALSE")
 	}
 	ours := strings.Join(conditions, " AND ")
 	if w.Where.IsZero() {

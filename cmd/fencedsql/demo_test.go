@@ -87,7 +87,7 @@ func TestDemo(t *testing.T) {
 		`(?m)^7\. Worker A .*late.*: fence 1$`,
 		`written +UPDATE chats SET summary = \? WHERE id = \?\n`,
 		`sent +UPDATE chats SET summary = \?, fence = \? WHERE \(id = \?\) AND fence < \?\n +with +'A: [^']*',\s+'0…01', 42, '0…02'\n +changed +0 rows\n`,
-		`outcome +refused: errors.Is\(err, fencedsql.ErrFenced\)\n +error +fencedsql: fenced: table chats: lease "chats/42" has fence 1, the row has 2\n`,
+		`outcome +refused: errors.Is\(err, fencedsql.ErrFenced\)\n +error +fencedsql: fenced: table chats: the lease has fence 1, the row has 2\n`,
 		`(?m)^8\. The row .*\n +id +42\n +summary +'B: [^']*'\n +fence +'0{39}2'\n`,
 		`A's late write changed nothing`,
 	} {

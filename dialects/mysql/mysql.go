@@ -139,8 +139,10 @@ func (dialect) Assert(column, bound, fence string, enc lease.Encoding) string {
 	return "IF(" + column + " < " + bound + ", " + fence + ", " + raise + ")"
 }
 
-// DeleteGuard: only MariaDB has DELETE … RETURNING.
-func (dialect) DeleteGuard() dialects.DeleteGuard { return dialects.DeleteAfterUpdate }
+// DeleteGuard: only MariaDB has DELETE … RETURNING. An UPDATE that asserts the
+// rows would change what the DELETE's own condition reads: columns that are ON
+// UPDATE CURRENT_TIMESTAMP, what triggers write, the fence itself.
+func (dialect) DeleteGuard() dialects.DeleteGuard { return dialects.DeleteAfterRead }
 
 func (dialect) ShortRows() bool { return false }
 
@@ -184,14 +186,34 @@ func (dialect) LostTx() string { return "SET TRANSACTION ISOLATION LEVEL REPEATA
 
 // Mode asks for sql_mode and for the character set in which the server reads texts.
 func (dialect) Mode(ctx context.Context, q dialects.Querier) (dialects.Mode, error) {
-	rows, err := q.Query(ctx, "SELECT @@SESSION.sql_mode, @@SESSION.character_set_client")
+	rows, err := q.Query(ctx, "SELECT @@SESSION.sql_mode, @@SESSION.character_set_client, IF(@@SESSION.autocommit, '1', '0')")
 	if err != nil {
 		return 0, err
 	}
-	if len(rows) != 1 || len(rows[0]) != 2 {
+	if len(rows) != 1 || len(rows[0]) != 3 {
 		return 0, fmt.Errorf("mysql: the server does not tell its sql_mode")
 	}
-	return modeOf(asText(rows[0][0]), asText(rows[0][1]))
+	mode, err := modeOf(asText(rows[0][0]), asText(rows[0][1]))
+	if asText(rows[0][2]) == "0" {
+		mode |= dialects.NoAutocommit
+	}
+	return mode, err
+}
+
+// MayCommit knows the statements that do not commit; the many that do are in
+// https://dev.mysql.com/doc/refman/8.4/en/implicit-commit.html, and what a
+// procedure or a compound statement does is not seen.
+func (dialect) MayCommit(text string) bool {
+	rest := strings.TrimLeft(text, " \t\r\n;(")
+	if strings.IndexByte(strings.TrimRight(rest, " \t\r\n;"), ';') >= 0 {
+		return true // several statements, or a compound one
+	}
+	for _, w := range [...]string{"select", "insert", "update", "delete", "replace", "with", "values", "show", "savepoint", "rollback", "release"} {
+		if hasPrefixFold(rest, w) {
+			return false
+		}
+	}
+	return true
 }
 
 func modeOf(sqlMode, charset string) (dialects.Mode, error) {
@@ -244,7 +266,7 @@ func (dialect) SetsMode(text string) bool {
 
 func setsMode(text string) bool {
 	text = strings.ToLower(text)
-	for _, w := range []string{"sql_mode", "names", "char", "call", "execute"} {
+	for _, w := range []string{"sql_mode", "names", "char", "autocommit", "call", "execute"} {
 		if strings.Contains(text, w) {
 			return true
 		}

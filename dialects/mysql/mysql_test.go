@@ -169,7 +169,7 @@ func TestMode(t *testing.T) {
 		{"", "ujis", notUTF8, ""},
 		{"", "binary", notUTF8, ""},
 	} {
-		got, err := dialect{}.Mode(context.Background(), answers{"sql_mode": {{c.sqlMode, c.charset}}})
+		got, err := dialect{}.Mode(context.Background(), answers{"sql_mode": {{c.sqlMode, c.charset, "1"}}})
 		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("Mode of %s, %s: %v, %v", c.sqlMode, c.charset, got, err)
 		}

@@ -298,14 +298,14 @@ func (s *source) transaction(lo, hi int, tx *dialects.TxOp) bool {
 	case s.is(lo, "BEGIN") && (i == hi || s.is(i, "PESSIMISTIC", "OPTIMISTIC")), s.is(lo, "START") && s.is(i, "TRANSACTION"):
 		tx.Verb = dialects.TxBegin
 	case s.is(lo, "COMMIT"):
-		tx.Verb = dialects.TxCommit
+		tx.Verb, tx.Chain = dialects.TxCommit, s.is(i, "AND") && s.is(i+1, "CHAIN")
 	case s.is(lo, "ROLLBACK") && s.is(i, "TO"):
 		if i++; s.is(i, "SAVEPOINT") {
 			i++
 		}
 		return savepoint(dialects.TxRollbackTo, i)
 	case s.is(lo, "ROLLBACK"):
-		tx.Verb = dialects.TxRollback
+		tx.Verb, tx.Chain = dialects.TxRollback, s.is(i, "AND") && s.is(i+1, "CHAIN")
 	case s.is(lo, "SAVEPOINT"):
 		return savepoint(dialects.TxSavepoint, lo+1)
 	case s.is(lo, "RELEASE") && s.is(lo+1, "SAVEPOINT"):

@@ -322,9 +322,9 @@ func txOp(s *ast.TransactionStmt) dialects.TxOp {
 	case ast.TransactionStmtKind_TRANS_STMT_BEGIN, ast.TransactionStmtKind_TRANS_STMT_START:
 		return dialects.TxOp{Verb: dialects.TxBegin}
 	case ast.TransactionStmtKind_TRANS_STMT_COMMIT, ast.TransactionStmtKind_TRANS_STMT_PREPARE:
-		return dialects.TxOp{Verb: dialects.TxCommit}
+		return dialects.TxOp{Verb: dialects.TxCommit, Chain: s.Chain}
 	case ast.TransactionStmtKind_TRANS_STMT_ROLLBACK:
-		return dialects.TxOp{Verb: dialects.TxRollback}
+		return dialects.TxOp{Verb: dialects.TxRollback, Chain: s.Chain}
 	case ast.TransactionStmtKind_TRANS_STMT_SAVEPOINT:
 		return dialects.TxOp{Verb: dialects.TxSavepoint, Name: s.SavepointName}
 	case ast.TransactionStmtKind_TRANS_STMT_RELEASE:

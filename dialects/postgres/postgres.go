@@ -208,6 +208,9 @@ func (dialect) Refused(err error, _ string, enc lease.Encoding) (stored lease.Fe
 	return stored, err == nil, true
 }
 
+// MayCommit is never true: a procedure that commits cannot be called in a transaction.
+func (dialect) MayCommit(string) bool { return false }
+
 // LostTx: PostgreSQL keeps a failed transaction open until it is ended.
 func (dialect) LostTx() string { return "" }
 

@@ -90,6 +90,8 @@ func (dialect) Refused(err error, _ string, enc lease.Encoding) (lease.Fence, bo
 	return stored, err == nil, true
 }
 
+func (dialect) MayCommit(string) bool { return false }
+
 // LostTx: SQLite rolls a transaction back on its own when a write in it is
 // interrupted or the disk is full (https://sqlite.org/lang_transaction.html),
 // and what follows would run outside of it.
