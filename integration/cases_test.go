@@ -1111,8 +1111,9 @@ func TestDeleteAfterRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
+		ctx := v.under(6)
 		for _, text := range []string{"SET autocommit = 0", "UPDATE plain SET v = 'pending'", "DELETE FROM nokey WHERE v = 'a'", "ROLLBACK", "SET autocommit = 1"} {
-			if _, err := c.ExecContext(v.under(6), text); err != nil {
+			if _, err := c.ExecContext(ctx, text); err != nil {
 				t.Errorf("%s: %v", text, err)
 			}
 		}
