@@ -1,0 +1,261 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// names are those of the store's tables.
+type names struct{ schema, prefix string }
+
+func (n names) leases(d *dialect) string { return d.quoted(n.schema, n.prefix+"leases") }
+func (n names) epoch(d *dialect) string  { return d.quoted(n.schema, n.prefix+"epoch") }
+
+// A dialect is what an engine says in its own words. All numbers are signed 64 bits, times are the database's, in
+// microseconds since 1970, and names, keys, tokens and owners are bytes, which every engine compares exactly.
+type dialect struct {
+	name  string
+	quote string
+	// numbered is whether parameters are $1, $2 instead of ?.
+	numbered bool
+	// now is the time of the statement. It must not be earlier than the statement was sent.
+	now      string
+	now1000  string // in milliseconds
+	greatest string
+	take     string // appended to the common part
+	// returns is whether take returns the row, if it took it.
+	returns bool
+	// prepares is whether statements are better prepared once: go-sql-driver prepares each anew that has arguments, SQLite
+	// parses it. PostgreSQL's drivers do as they are told in their DSN, for the sake of poolers.
+	prepares bool
+	ddl      []string
+	// before runs ahead of ddl, in its transaction.
+	before string
+}
+
+// common texts, in which {…} stands for the dialect's words.
+const (
+	takeText = `INSERT INTO {leases}{as} (family, name, slot, epoch, counter, token, owner, began, ends, waiter, waits)
+VALUES (?, ?, ?, (SELECT e.epoch FROM {epoch} e WHERE e.id = 1), {now}, ?, ?, {now}, {now} + ?, ?, 0)
+`
+
+	// The count goes on when the epoch is raised. A statement that began before another one raised the epoch has the old
+	// one, hence the larger of the two. A row with the own token was taken by an earlier try whose answer was lost.
+	onConflict = `ON CONFLICT (family, name, slot) DO UPDATE SET
+	epoch = {greatest}(l.epoch, excluded.epoch), counter = {greatest}(l.counter + 1, excluded.counter),
+	token = excluded.token, owner = excluded.owner, began = excluded.began, ends = excluded.ends,
+	waits = CASE WHEN l.waiter = excluded.token THEN 0 ELSE l.waits END
+WHERE l.ends <= excluded.began AND (l.waits <= excluded.began OR l.waiter = excluded.token) OR l.token = excluded.token
+RETURNING epoch, counter`
+
+	// MySQL assigns from left to right. The condition is the same before and after each of these.
+	onDuplicate = `ON DUPLICATE KEY UPDATE
+	token = IF({free}, VALUES(token), token),
+	epoch = IF({free}, GREATEST(epoch, VALUES(epoch)), epoch),
+	counter = IF({free}, GREATEST(counter + 1, VALUES(counter)), counter),
+	owner = IF({free}, VALUES(owner), owner),
+	began = IF({free}, VALUES(began), began),
+	waits = IF(token = VALUES(token) AND waiter = VALUES(token), 0, waits),
+	ends = IF({free}, VALUES(ends), ends)`
+	freeText = `(ends <= VALUES(began) AND (waits <= VALUES(began) OR waiter = VALUES(token)) OR token = VALUES(token))`
+
+	ofRow = ` WHERE family = ? AND name = ? AND slot = ?`
+)
+
+// statements are the texts for one dialect and its tables.
+type statements struct {
+	take    string // row…, token, owner, ttl, waiter (empty) -> epoch, counter
+	look    string // row… -> epoch, counter, token, owner, time left, waiter, its time left
+	renew   string // ttl, row…, epoch, counter
+	release string // row…, epoch, counter
+	wait    string // token, time, row…, token
+	forget  string // token, token, row…, token, token
+	busy    string // family, name -> slot, owner, time left
+	list    string // -> family, name, slot, epoch, counter, owner, age, time left
+	open    string
+	raise   string // epoch
+	check   string // -> version
+	ddl     []string
+}
+
+// version is that of the tables.
+const version = 1
+
+func (d *dialect) statements(n names) statements {
+	t := func(text string) string { return d.words(n, text) }
+	s := statements{
+		take:    t(takeText + d.take),
+		look:    t(`SELECT epoch, counter, token, owner, ends - {now}, waiter, waits - {now} FROM {leases}` + ofRow),
+		renew:   t(`UPDATE {leases} SET ends = {now} + ?` + ofRow + ` AND epoch = ? AND counter = ? AND ends > 0`),
+		release: t(`UPDATE {leases} SET ends = 0` + ofRow + ` AND epoch = ? AND counter = ? AND ends > 0`),
+		wait:    t(`UPDATE {leases} SET waiter = ?, waits = {now} + ?` + ofRow + ` AND (waits <= {now} OR waiter = ?)`),
+		forget: t(`UPDATE {leases} SET ends = CASE WHEN token = ? THEN 0 ELSE ends END, waits = CASE WHEN waiter = ? THEN 0 ELSE waits END` +
+			ofRow + ` AND (token = ? OR waiter = ?)`),
+		busy:  t(`SELECT slot, owner, ends - {now} FROM {leases} WHERE family = ? AND name = ? AND ends > {now}`),
+		list:  t(`SELECT family, name, slot, epoch, counter, owner, {now} - began, ends - {now} FROM {leases} WHERE ends > {now} ORDER BY family, name, slot`),
+		open:  t(`UPDATE {epoch} SET epoch = {greatest}(epoch + 1, {now1000}) WHERE id = 1 AND version = {version}`),
+		raise: t(`UPDATE {epoch} SET epoch = {greatest}(epoch + 1, ?) WHERE id = 1 AND version = {version}`),
+		check: t(`SELECT e.version FROM {epoch} e WHERE e.id = 1`),
+	}
+	for _, text := range d.ddl {
+		s.ddl = append(s.ddl, t(text))
+	}
+	return s
+}
+
+// words puts the dialect's words into a common text.
+func (d *dialect) words(n names, text string) string {
+	as := " AS l"
+	if !d.returns {
+		as = ""
+	}
+	text = strings.ReplaceAll(text, "{free}", freeText)
+	text = strings.NewReplacer("{leases}", n.leases(d), "{epoch}", n.epoch(d), "{now}", d.now, "{now1000}", d.now1000,
+		"{greatest}", d.greatest, "{version}", strconv.Itoa(version), "{as}", as).Replace(text)
+	if !d.numbered {
+		return text
+	}
+	parts := strings.Split(text, "?")
+	for i := 1; i < len(parts); i++ {
+		parts[i] = "$" + strconv.Itoa(i) + parts[i]
+	}
+	return strings.Join(parts, "")
+}
+
+func (d *dialect) quoted(schema, name string) string {
+	q := d.quote
+	if schema == "" {
+		return q + name + q
+	}
+	return q + schema + q + "." + q + name + q
+}
+
+const (
+	sqliteNow   = `CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)`
+	postgresNow = `(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000)::bigint`
+	mysqlNow    = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6))`
+)
+
+var dialects = []*dialect{
+	{
+		name: "sqlite", quote: `"`, now: sqliteNow + ` * 1000`, now1000: sqliteNow, greatest: "MAX", take: onConflict, returns: true, prepares: true,
+		ddl: []string{`CREATE TABLE IF NOT EXISTS {leases} (
+	family  BLOB    NOT NULL,
+	name    BLOB    NOT NULL,
+	slot    INTEGER NOT NULL,
+	epoch   INTEGER NOT NULL,
+	counter INTEGER NOT NULL,
+	token   BLOB    NOT NULL,
+	owner   BLOB    NOT NULL,
+	began   INTEGER NOT NULL,
+	ends    INTEGER NOT NULL,
+	waiter  BLOB    NOT NULL,
+	waits   INTEGER NOT NULL,
+	PRIMARY KEY (family, name, slot)
+) WITHOUT ROWID`, `CREATE TABLE IF NOT EXISTS {epoch} (
+	id      INTEGER NOT NULL PRIMARY KEY,
+	version INTEGER NOT NULL,
+	epoch   INTEGER NOT NULL
+)`, `INSERT INTO {epoch} (id, version, epoch) VALUES (1, {version}, 0) ON CONFLICT (id) DO NOTHING`},
+	},
+	{
+		name: "postgres", quote: `"`, numbered: true, now: postgresNow, now1000: postgresNow + ` / 1000`, greatest: "GREATEST",
+		take: onConflict, returns: true,
+		// CREATE TABLE IF NOT EXISTS fails if another one is just creating it.
+		before: `SELECT pg_advisory_xact_lock(7365637344)`,
+		ddl: []string{`CREATE TABLE IF NOT EXISTS {leases} (
+	family  bytea   NOT NULL,
+	name    bytea   NOT NULL,
+	slot    integer NOT NULL,
+	epoch   bigint  NOT NULL,
+	counter bigint  NOT NULL,
+	token   bytea   NOT NULL,
+	owner   bytea   NOT NULL,
+	began   bigint  NOT NULL,
+	ends    bigint  NOT NULL,
+	waiter  bytea   NOT NULL,
+	waits   bigint  NOT NULL,
+	PRIMARY KEY (family, name, slot)
+) WITH (fillfactor = 50)`, `CREATE TABLE IF NOT EXISTS {epoch} (
+	id      integer NOT NULL PRIMARY KEY,
+	version integer NOT NULL,
+	epoch   bigint  NOT NULL
+)`, `INSERT INTO {epoch} (id, version, epoch) VALUES (1, {version}, 0) ON CONFLICT (id) DO NOTHING`},
+	},
+	{
+		name: "mysql", quote: "`", now: mysqlNow, now1000: mysqlNow + ` DIV 1000`, greatest: "GREATEST", take: onDuplicate, prepares: true,
+		ddl: []string{`CREATE TABLE IF NOT EXISTS {leases} (
+	family  VARBINARY(512) NOT NULL,
+	name    VARBINARY(512) NOT NULL,
+	slot    INT            NOT NULL,
+	epoch   BIGINT         NOT NULL,
+	counter BIGINT         NOT NULL,
+	token   VARBINARY(16)  NOT NULL,
+	owner   VARBINARY(255) NOT NULL,
+	began   BIGINT         NOT NULL,
+	ends    BIGINT         NOT NULL,
+	waiter  VARBINARY(16)  NOT NULL,
+	waits   BIGINT         NOT NULL,
+	PRIMARY KEY (family, name, slot)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC`, `CREATE TABLE IF NOT EXISTS {epoch} (
+	id      INT    NOT NULL PRIMARY KEY,
+	version INT    NOT NULL,
+	epoch   BIGINT NOT NULL
+) ENGINE = InnoDB`, `INSERT IGNORE INTO {epoch} (id, version, epoch) VALUES (1, {version}, 0)`},
+	},
+}
+
+func dialectNamed(name string) (*dialect, error) {
+	var known []string
+	for _, d := range dialects {
+		if d.name == name {
+			return d, nil
+		}
+		known = append(known, d.name)
+	}
+	return nil, fmt.Errorf("sqlstore: no dialect %.40q: there are %s", name, strings.Join(known, ", "))
+}
+
+// ask finds the dialect by what the database says of itself.
+func ask(ctx context.Context, db *sql.DB) (*dialect, error) {
+	var v string
+	err := db.QueryRowContext(ctx, "SELECT version()").Scan(&v)
+	switch {
+	case err == nil && strings.Contains(v, "PostgreSQL"):
+		return dialectNamed("postgres")
+	case err == nil && v != "" && '0' <= v[0] && v[0] <= '9': // "8.4.2", "10.11.19-MariaDB", "8.0.11-TiDB-v8.5.6"
+		return dialectNamed("mysql")
+	case err == nil:
+		return nil, fmt.Errorf("sqlstore: the database calls itself %.80q: say what it is like with WithDialect", v)
+	}
+	if db.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&v) == nil {
+		return dialectNamed("sqlite")
+	}
+	return nil, fmt.Errorf("sqlstore: the database does not say what it is: %w", err)
+}
+
+// transient is whether the statement ran into others, changed nothing and may pass when sent again: SQLite's busy file,
+// and on the servers deadlocks, lock waits and serialization failures.
+func transient(err error) bool {
+	if err == nil {
+		return false
+	}
+	var state interface{ SQLState() string } // of pgx and lib/pq
+	if errors.As(err, &state) {
+		switch state.SQLState() {
+		case "40001", "40P01", "55P03":
+			return true
+		}
+		return false
+	}
+	for _, text := range []string{"database is locked", "database table is locked", "SQLITE_BUSY", "Error 1213", "Error 1205"} {
+		if strings.Contains(err.Error(), text) {
+			return true
+		}
+	}
+	return false
+}

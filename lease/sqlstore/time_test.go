@@ -1,0 +1,463 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencedsql/fencedsql/lease"
+)
+
+// clocks runs a test in which the database's clock is right, and an hour off either way (case 27): no difference.
+func clocks(t *testing.T, run func(t *testing.T, f *fake)) {
+	for _, off := range []time.Duration{0, time.Hour, -time.Hour} {
+		t.Run(fmt.Sprint(off), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake()
+				f.off = off
+				run(t, f)
+			})
+		})
+	}
+}
+
+// advance lets time pass, on synctest's clock.
+func advance(d time.Duration) { <-time.After(d) }
+
+func isLost(t testing.TB, l interface{ Err() error }, reason error) {
+	t.Helper()
+	if err := l.Err(); !errors.Is(err, lease.ErrLost) || !errors.Is(err, reason) {
+		t.Errorf("Err() = %v, want ErrLost since %v", err, reason)
+	}
+}
+
+func TestRenewsAtAThird(t *testing.T) {
+	clocks(t, func(t *testing.T, f *fake) {
+		const ttl = 15 * time.Second
+		s := f.open(t, "one")
+		h, err := s.Locks("f", ttl).TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var held *HeldError
+		_, err = f.open(t, "two").Locks("f", ttl).TryAcquire(t.Context(), "k")
+		if !errors.As(err, &held) || held.Owner != "one" || time.Until(held.Until) != ttl {
+			t.Errorf("got %v, %+v", err, held)
+		}
+		advance(10*ttl + time.Second)
+		if n := f.sent(f.text.renew); n != 30 || h.Err() != nil {
+			t.Errorf("%d renewals in ten times the ttl, %v", n, h.Err())
+		}
+		if err := h.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		advance(ttl)
+		if n := f.sent(f.text.renew); n != 30 {
+			t.Errorf("%d renewals, some after the release", n-30)
+		}
+	})
+}
+
+// TestEndsHereFirst: whatever time the answers take, the lease ends here before it ends in the database.
+func TestEndsHereFirst(t *testing.T) {
+	const ttl = 10 * time.Second
+	for name, tt := range map[string]struct {
+		delay  func(f *fake, text string) time.Duration
+		lasts  time.Duration // from before it was asked for; 0 if the lease is not given
+		answer bool          // whether the answer is delayed, not the statement
+	}{
+		"no renewal":          {func(f *fake, text string) time.Duration { return hang(text == f.text.renew) }, lifetime(ttl), false},
+		"slow to give":        {func(f *fake, text string) time.Duration { return 7*time.Second + hang(text == f.text.renew) }, lifetime(ttl), false},
+		"slow answer":         {func(f *fake, text string) time.Duration { return 7*time.Second + hang(text == f.text.renew) }, lifetime(ttl), true},
+		"too slow to give":    {func(f *fake, text string) time.Duration { return 11 * time.Second }, 0, false},
+		"second renewal late": {func(f *fake, text string) time.Duration { return hang(text == f.text.renew && f.sent(text) > 1) }, ttl/3 + lifetime(ttl), false},
+		"slow renewal": {func(f *fake, text string) time.Duration {
+			if n := f.sent(f.text.renew); text == f.text.renew && n == 1 {
+				return 2 * time.Second // less than what a renewal may take
+			}
+			return hang(text == f.text.renew)
+		}, ttl/3 + lifetime(ttl), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clocks(t, func(t *testing.T, f *fake) {
+				s := f.open(t, "one")
+				delay := func(ctx context.Context, text string) error { return pause(ctx, tt.delay(f, text)) }
+				if f.before(delay); tt.answer {
+					f.before(nil)
+					f.after(delay)
+				}
+				sent := time.Now()
+				h, err := s.Locks("f", ttl).TryAcquire(t.Context(), "k")
+				if tt.lasts == 0 {
+					if !errors.Is(err, errLate) {
+						t.Errorf("got %v, want errLate", err)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx := h.Context(t.Context())
+				<-ctx.Done()
+				if took := time.Since(sent); took != tt.lasts {
+					t.Errorf("lasted %v, want %v", took, tt.lasts)
+				}
+				if now, ends := time.Now(), f.last(); !now.Before(ends) {
+					t.Errorf("ended at %v, in the database at %v", now, ends)
+				}
+				<-h.Done()
+				isLost(t, h, errExpired)
+				if !errors.Is(context.Cause(ctx), lease.ErrLost) {
+					t.Errorf("cause %v", context.Cause(ctx))
+				}
+			})
+		})
+	}
+}
+
+func hang(yes bool) time.Duration {
+	if yes {
+		return 24 * time.Hour
+	}
+	return 0
+}
+
+// TestAnHourOff: two programs and the database, each with its own idea of the time, hand a key over.
+func TestAnHourOff(t *testing.T) {
+	clocks(t, func(t *testing.T, f *fake) {
+		const ttl = 10 * time.Second
+		one, two := f.open(t, "one"), f.open(t, "two")
+		h, err := one.Locks("f", ttl).TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken := time.Now()
+		one.Close()
+		n, err := two.Locks("f", ttl).Acquire(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(taken); took < ttl || took > ttl+slowestPoll {
+			t.Errorf("a dead holder's key after %v", took)
+		}
+		isLost(t, h, errExpired)
+		if !h.Fence().Less(n.Fence()) {
+			t.Error("a fence that is not larger")
+		}
+	})
+}
+
+// TestOutages: errors and silence that are over in time do no harm.
+func TestOutages(t *testing.T) {
+	const ttl = 15 * time.Second
+	for name, fail := range map[string]func(context.Context) error{
+		"errors":  func(context.Context) error { return errors.New("connection refused") },
+		"silence": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			clocks(t, func(t *testing.T, f *fake) {
+				s := f.open(t, "one")
+				h, err := s.Locks("f", ttl).TryAcquire(t.Context(), "k")
+				if err != nil {
+					t.Fatal(err)
+				}
+				begun := time.Now()
+				f.before(func(ctx context.Context, text string) error {
+					if d := time.Since(begun) % (20 * time.Second); d < 9*time.Second {
+						return fail(ctx)
+					}
+					return nil
+				})
+				advance(5 * time.Minute)
+				if h.Err() != nil {
+					t.Error(h.Err())
+				}
+				f.before(func(ctx context.Context, text string) error { return fail(ctx) })
+				advance(ttl)
+				isLost(t, h, errExpired)
+				n := f.sent(f.text.renew)
+				advance(ttl)
+				if f.sent(f.text.renew) != n {
+					t.Error("renews a lost lease")
+				}
+			})
+		})
+	}
+}
+
+// TestOneHangs: one lease's renewal that hangs does not lose the others.
+func TestOneHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		s := f.open(t, "one")
+		slow, quick := s.Locks("slow", time.Hour), s.Locks("quick", time.Second)
+		hung, err := slow.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		var hanged atomic.Bool
+		f.before(func(ctx context.Context, text string) error {
+			if text == f.text.renew && time.Since(begun) >= 20*time.Minute && hanged.CompareAndSwap(false, true) {
+				<-ctx.Done()
+			}
+			return nil
+		})
+		h, err := quick.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		advance(2 * time.Hour)
+		if !hanged.Load() || h.Err() != nil || hung.Err() != nil {
+			t.Errorf("hung: %v; %v, %v", hanged.Load(), h.Err(), hung.Err())
+		}
+	})
+}
+
+// TestPollsSlowly: at most 20 times a second, and not more often the more wait in one process.
+func TestPollsSlowly(t *testing.T) {
+	for _, waiters := range []int{1, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			h, err := f.open(t, "one").Locks("f", time.Minute).TryAcquire(t.Context(), "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			locks := f.open(t, "two").Locks("f", time.Minute)
+			var wg sync.WaitGroup
+			var order []int
+			for i := range waiters {
+				wg.Go(func() {
+					err := locks.Hold(t.Context(), "k", func(context.Context, *lease.Lease) error {
+						order = append(order, i)
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				})
+				synctest.Wait()
+			}
+			const seconds = 20
+			advance(seconds * time.Second)
+			polls, writes := f.sent(f.text.look), f.sent(f.text.wait)
+			if polls > 20*seconds+1 || polls < seconds {
+				t.Errorf("%d polls in %d seconds", polls, seconds)
+			}
+			if writes > seconds {
+				t.Errorf("%d writes in %d seconds", writes, seconds)
+			}
+			if err := h.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+			released := time.Now()
+			wg.Wait()
+			if took := time.Since(released); took > 2*fastestPoll {
+				t.Errorf("waited %v for a key that was free", took)
+			}
+			for i := range order {
+				if order[i] != i {
+					t.Fatalf("got the key in the order %v", order)
+				}
+			}
+		})
+	}
+}
+
+// TestTakesTurns: a process that takes the key again as soon as it gave it back lets another one in.
+func TestTakesTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		greedy, modest := f.open(t, "greedy").Locks("f", time.Minute), f.open(t, "modest").Locks("f", time.Minute)
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					err := greedy.Hold(ctx, "k", func(context.Context, *lease.Lease) error {
+						advance(700 * time.Millisecond)
+						return nil
+					})
+					if err != nil && ctx.Err() == nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		for range 20 {
+			begun := time.Now()
+			h, err := modest.Acquire(ctx, "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(begun); took > 3*time.Second {
+				t.Errorf("waited %v", took)
+			}
+			if err := h.Release(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		stop()
+		wg.Wait()
+	})
+}
+
+// TestGivesUp: whoever stops waiting leaves no promise, and a dead one's promise does not last.
+func TestGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		one, two := f.open(t, "one").Locks("f", time.Minute), f.open(t, "two").Locks("f", time.Minute)
+		h, err := one.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		why := errors.New("enough")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
+		defer cancel()
+		if _, err := two.Acquire(ctx, "k"); !errors.Is(err, why) || !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("got %v", err)
+		}
+		r := f.table[row{"f", "k", 0}]
+		if r.waits != 0 {
+			t.Error("a promise is left")
+		}
+		r.waiter, r.waits = []byte("dead"), f.now()+promise.Microseconds()
+		if err := h.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var held *HeldError
+		if _, err := one.TryAcquire(t.Context(), "k"); !errors.As(err, &held) || held.Owner != "" || !strings.Contains(held.Error(), "promised") {
+			t.Errorf("got %v", err)
+		}
+		begun := time.Now()
+		if _, err := one.Acquire(t.Context(), "k"); err != nil || time.Since(begun) > promise+slowestPoll {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+	})
+}
+
+// TestLostAnswer: the lease was taken, but the answer did not come. The next try finds it.
+func TestLostAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		s := f.open(t, "one")
+		c := s.Locks("f", time.Minute).claim("k")
+		first, err := c.try(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := c.try(t.Context())
+		if err != nil || !first.Fence().Less(again.Fence()) {
+			t.Errorf("%v, %v after %v", err, again.Fence(), first.Fence())
+		}
+		c.forget(t.Context())
+		if _, err := s.Locks("f", time.Minute).TryAcquire(t.Context(), "k"); err != nil {
+			t.Error(err)
+		}
+		advance(time.Minute)
+		isLost(t, first, errTaken)
+		isLost(t, again, errTaken)
+	})
+}
+
+// TestLose: a lease that its holder declares lost is renewed no more.
+func TestLose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		s := f.open(t, "one")
+		locks := s.Locks("f", time.Minute)
+		h, err := locks.Acquire(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Lose(nil)
+		if _, err := locks.Acquire(t.Context(), "k"); err != nil {
+			t.Error(err)
+		}
+		if err := h.Release(t.Context()); !errors.Is(err, lease.ErrLost) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		s := f.open(t, "one")
+		locks := s.Locks("f", time.Minute)
+		h, err := locks.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		released, err := locks.TryAcquire(t.Context(), "released")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.before(func(ctx context.Context, text string) error {
+			return pause(ctx, hang(text == f.text.renew))
+		})
+		advance(21 * time.Second) // a renewal is on its way
+		s.Close()
+		s.Close()
+		if h.Err() != nil {
+			t.Error(h.Err())
+		}
+		if err := released.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := locks.TryAcquire(t.Context(), "other"); !errors.Is(err, errClosed) {
+			t.Error(err)
+		}
+		if _, err := locks.Acquire(t.Context(), "other"); !errors.Is(err, errClosed) {
+			t.Error(err)
+		}
+		<-h.Done()
+		isLost(t, h, errExpired)
+	})
+}
+
+// TestHeldLeasesAreCheap: they have no goroutine and take about 1 KB each, contexts apart.
+func TestHeldLeasesAreCheap(t *testing.T) {
+	f := newFake()
+	s := f.open(t, "one")
+	locks := s.Locks("f", time.Hour)
+	const n = 1000
+	held := make([]*Held, 0, n)
+	hold := func(key string) {
+		h, err := locks.Acquire(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, h)
+	}
+	hold("warm")
+	var before, after runtime.MemStats
+	goroutines := runtime.NumGoroutine()
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range n - 1 {
+		hold(fmt.Sprint(i))
+	}
+	f.mu.Lock()
+	clear(f.table)
+	f.table = nil
+	f.mu.Unlock()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := runtime.NumGoroutine() - goroutines; grown > 0 {
+		t.Errorf("%d goroutines", grown)
+	}
+	each := (after.HeapAlloc - before.HeapAlloc) / n
+	t.Logf("%d bytes for each lease", each)
+	if each > 1536 {
+		t.Errorf("%d bytes for each lease", each)
+	}
+	runtime.KeepAlive(held)
+}
