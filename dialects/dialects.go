@@ -66,6 +66,9 @@ type Dialect interface {
 	// DeleteGuard says how a DELETE of many rows is guarded.
 	DeleteGuard() DeleteGuard
 
+	// LooseKeys reports whether TableInfo.Key may matter.
+	LooseKeys() bool
+
 	// ShortRows reports whether an INSERT without a column list may give fewer
 	// values than the table has columns.
 	ShortRows() bool
@@ -140,7 +143,20 @@ type CheckedTable struct {
 type TableInfo struct {
 	// Columns are the names that an INSERT without a column list fills, in order.
 	Columns []string
+	// Key are the types of the key's columns, in the order of
+	// CheckedTable.Key, where the engine compares a value of another type in
+	// a way that may hold for several rows; nil where it does not.
+	Key []KeyType
 }
+
+// KeyType says which arguments mean one row by a key column.
+type KeyType int
+
+const (
+	AnyKey     KeyType = iota // all
+	IntegerKey                // integers
+	TextKey                   // text and bytes
+)
 
 // Problem is why a table cannot be fenced as registered, and the DDL that
 // changes that.

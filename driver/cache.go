@@ -29,8 +29,11 @@ type plan struct {
 	size  int64
 	plain bool // Plan.Plain
 	quiet bool // it changes nothing that the connection or the pool follows
-	// checked is set when the columns of all its tables were checked.
+	// checked is set when the columns of all its tables were checked, and key
+	// before that, to what the key of the first one may be compared with.
 	checked atomic.Bool
+	key     atomic.Pointer[[]dialects.KeyType]
+	loose   *plan // of Plan.Loose
 }
 
 type planCache struct {
@@ -62,6 +65,9 @@ func (c *planCache) get(text string, mode dialects.Mode) *plan {
 // one that is too large is returned without being kept.
 func (c *planCache) put(text string, mode dialects.Mode, decided *rewrite.Plan) *plan {
 	p := &plan{Plan: decided, text: text, mode: mode, hash: c.hash(text), plain: decided.Plain()}
+	if decided.Loose != nil {
+		p.loose = &plan{Plan: decided.Loose, text: text}
+	}
 	p.quiet = decided.Tx == nil && !decided.TxUnknown && !decided.SetsMode && !decided.Defines
 	p.size = sizeOf(p)
 	if p.size > cacheMaxEntry {
@@ -110,7 +116,10 @@ func sizeOf(p *plan) int64 {
 		allocated(16*cap(p.Names)) + allocated(int(unsafe.Sizeof(dialects.TxOp{}))*cap(p.Tx)) +
 		allocated(int(unsafe.Sizeof(rewrite.Guard{}))*cap(p.Guards)) + sizeOfQuery(p.First)
 	for _, g := range p.Guards {
-		n += sizeOfQuery(g.Probe)
+		n += sizeOfQuery(g.Probe) + allocated(8*cap(g.Key))
+	}
+	if p.loose != nil {
+		n += sizeOf(p.loose)
 	}
 	if p.Refusal != nil {
 		n += allocated(unsafe.Sizeof(*p.Refusal)) + allocated(len(p.Refusal.Reason))

@@ -142,13 +142,42 @@ func (w *write) prepare(ctx context.Context, c *conn) error {
 	if w.checked.Load() {
 		return nil
 	}
-	for _, g := range w.Guards {
-		if _, err := c.pool.check(ctx, querier{c}, checkKey{g.Table, g.Name}, false); err != nil {
+	for i, g := range w.Guards {
+		info, err := c.pool.check(ctx, querier{c}, checkKey{g.Table, g.Name}, false)
+		if err != nil {
 			return err
+		}
+		if i == 0 && info.Key != nil {
+			w.key.Store(&info.Key)
 		}
 	}
 	w.checked.Store(true)
 	return nil
+}
+
+// meansOneRow reports whether the arguments for the key are of types by which
+// the engine finds one row at most.
+func (w *write) meansOneRow(args []driver.NamedValue) bool {
+	types := w.key.Load()
+	if types == nil {
+		return true
+	}
+	for i, from := range w.Guards[0].Key {
+		if from == rewrite.NoArg || int(from) > len(args) {
+			continue
+		}
+		ok := (*types)[i] == dialects.AnyKey
+		switch args[from-1].Value.(type) {
+		case int64, uint64, bool:
+			ok = ok || (*types)[i] == dialects.IntegerKey
+		case string, []byte:
+			ok = ok || (*types)[i] == dialects.TextKey
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // arguments gives each parameter of our text its value: the caller's, as the
@@ -242,6 +271,9 @@ func (c *conn) execFenced(ctx context.Context, s sender, p *plan, l *lease.Lease
 	w := write{plan: p, lease: l}
 	if err := w.prepare(ctx, c); err != nil {
 		return nil, err
+	}
+	if p.loose != nil && !w.meansOneRow(args) {
+		return c.execFenced(ctx, direct{c}, p.loose, l, args)
 	}
 	to, err := w.arguments(p.Args, args)
 	if err != nil {

@@ -1106,6 +1106,18 @@ func TestDeleteAfterRead(t *testing.T) {
 				t.Errorf("%s leaves %s", del, got)
 			}
 		}
+		// A number means several text keys.
+		v = v.again(fencedsql.WithTables(append(tables, fencedsql.Table{Name: "vk", Key: []string{"k"}})...))
+		v.do("CREATE TABLE vk (k VARCHAR(20) PRIMARY KEY, v VARCHAR(20), fence CHAR(40) NOT NULL)")
+		for _, write := range []string{"UPDATE vk SET v = 'x' WHERE k = ?", "DELETE FROM vk WHERE k = ?"} {
+			v.do("DELETE FROM vk", "INSERT INTO vk VALUES ('1', 'a', '"+text(5)+"'), ('01', 'b', '"+text(7)+"')")
+			_, err := v.exec(v.under(6), write, 1)
+			v.fenced(err, "vk", 6, 7)
+			if got := v.show("vk"); got != "01|b|f7, 1|a|f5" {
+				t.Errorf("%s: %s", write, got)
+			}
+			v.ok(v.under(6), 1, write, "1")
+		}
 		c, err := v.db.Conn(context.Background())
 		if err != nil {
 			t.Fatal(err)

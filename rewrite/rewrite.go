@@ -58,6 +58,9 @@ type Plan struct {
 
 	// Guards are the fenced writes of the text, in its order.
 	Guards []Guard
+	// Loose, beside a predicate guard, is the plan for arguments of types that
+	// do not mean one row by the key.
+	Loose *Plan
 	// First, with Fence, is sent before Text in one transaction with it: it
 	// locks the rows that Text deletes and reads their fences, a column for
 	// each guard.
@@ -100,6 +103,9 @@ type Guard struct {
 	// Probe, set with the predicate guard, reads the stored fence of the one
 	// row that the write may have meant.
 	Probe *Query
+	// Key are, with Probe, the arguments for the key's columns, in the
+	// table's order; NoArg for a literal.
+	Key []Arg
 }
 
 // Query is a statement of the driver's own and where its arguments come from.

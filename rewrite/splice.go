@@ -26,10 +26,11 @@ type splicer struct {
 	st     *dialects.Statement
 	known  Columns
 
-	listed bool
-	edits  []edit
-	marks  [2]string // what fenceMark and boundMark became
-	expect []func(text string, st *dialects.Statement) bool
+	unpinned bool // take the assertion guard for all
+	listed   bool
+	edits    []edit
+	marks    [2]string // what fenceMark and boundMark became
+	expect   []func(text string, st *dialects.Statement) bool
 }
 
 // edit replaces a span of the text, or inserts where the span is empty.
@@ -64,6 +65,9 @@ func (s *splicer) plan(hits []hit) *Plan {
 		case pinned:
 			refusal = s.fencePinned(h)
 			g.Probe = s.probe(h)
+			for _, k := range h.table.Key {
+				g.Key = append(g.Key, Arg(s.pin(h, k).Param))
+			}
 		case h.Op == dialects.Update:
 			refusal = s.fenceUpdate(h)
 		case s.dialect.DeleteGuard() == dialects.DeleteReturning:
@@ -102,13 +106,19 @@ func (s *splicer) plan(hits []hit) *Plan {
 		return refuse(hits[0].table.Name, err.Error(), "write the statement in simpler terms, and report it, please")
 	}
 	p.Text, p.Args, p.Listed = text, args, s.listed
+	if p.Guards[0].Probe != nil && s.dialect.LooseKeys() {
+		loose := &splicer{Rewriter: s.Rewriter, text: s.text, mode: s.mode, script: s.script, st: s.st, known: s.known, unpinned: true}
+		if p.Loose = loose.plan(hits); p.Loose.Verdict != Fence {
+			return p.Loose
+		}
+	}
 	return p
 }
 
 // pinned reports whether the statement means at most one row by its key, and
 // the database's count tells whether that row was written.
 func (s *splicer) pinned(h hit) bool {
-	if h.Nested || h.Joined || h.Limited || len(h.Returning) > 0 || len(h.table.Key) == 0 ||
+	if s.unpinned || h.Nested || h.Joined || h.Limited || len(h.Returning) > 0 || len(h.table.Key) == 0 ||
 		h.Op != dialects.Update && h.Op != dialects.Delete {
 		return false
 	}

@@ -63,7 +63,7 @@ func check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*d
 			"its engine %s has no transactions, so that a refused statement could not be undone", engine)
 	}
 
-	info := &dialects.TableInfo{}
+	info := &dialects.TableInfo{Key: keyTypes(t.Key, columns)}
 	var fence []string
 	key := t.Key
 	for _, c := range columns {
@@ -95,6 +95,27 @@ func check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*d
 			"key (%s) is neither its primary key nor a unique index over whole columns; without one leave Key out", strings.Join(t.Key, ", "))
 	}
 	return info, nil, nil
+}
+
+// keyTypes tells what a key column may be compared with: a number with a text,
+// and an integer with anything else, compares as floating point, where several
+// keys are equal.
+func keyTypes(key []string, columns [][]string) []dialects.KeyType {
+	out := make([]dialects.KeyType, len(key))
+	for i, k := range key {
+		for _, c := range columns {
+			if !fold(c[0], k) {
+				continue
+			}
+			switch t := strings.ToLower(c[1]); {
+			case strings.HasSuffix(t, "int"):
+				out[i] = dialects.IntegerKey
+			case strings.HasSuffix(t, "char"), strings.HasSuffix(t, "text"), strings.HasSuffix(t, "binary"), strings.HasSuffix(t, "blob"), t == "enum", t == "set":
+				out[i] = dialects.TextKey
+			}
+		}
+	}
+	return out
 }
 
 // unfit says why a column of that type does not keep a fence as it is, or "".

@@ -144,6 +144,8 @@ func (dialect) Assert(column, bound, fence string, enc lease.Encoding) string {
 // UPDATE CURRENT_TIMESTAMP, what triggers write, the fence itself.
 func (dialect) DeleteGuard() dialects.DeleteGuard { return dialects.DeleteAfterRead }
 
+func (dialect) LooseKeys() bool { return true }
+
 func (dialect) ShortRows() bool { return false }
 
 // Lock makes a read see the newest committed row under REPEATABLE READ too.

@@ -179,6 +179,8 @@ func (dialect) Assert(column, bound, fence string, enc lease.Encoding) string {
 
 func (dialect) DeleteGuard() dialects.DeleteGuard { return dialects.DeleteReturning }
 
+func (dialect) LooseKeys() bool { return false }
+
 func (dialect) ShortRows() bool { return true }
 
 func (dialect) Lock() string { return " FOR UPDATE" }

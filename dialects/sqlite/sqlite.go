@@ -70,6 +70,8 @@ func (dialect) Assert(column, bound, fence string, _ lease.Encoding) string {
 
 func (dialect) DeleteGuard() dialects.DeleteGuard { return dialects.DeleteReturning }
 
+func (dialect) LooseKeys() bool { return false }
+
 func (dialect) ShortRows() bool { return false }
 
 // Lock is empty: SQLite has one writer, and what it reads cannot change under it.
