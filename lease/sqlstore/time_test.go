@@ -170,7 +170,7 @@ func TestOutages(t *testing.T) {
 				}
 				begun := time.Now()
 				f.before(func(ctx context.Context, text string) error {
-					if d := time.Since(begun) % (20 * time.Second); d < 9*time.Second {
+					if d := time.Since(begun) % (20 * time.Second); d < 8*time.Second { // after 5 s without a renewal, and a retry in 1.2 s
 						return fail(ctx)
 					}
 					return nil
