@@ -15,6 +15,7 @@ import (
 
 	fencedsql "github.com/fencedsql/fencedsql/driver"
 	"github.com/fencedsql/fencedsql/lease"
+	"github.com/jackc/pgx/v5"
 )
 
 // publicCase is a way in which such drivers were reported to go wrong in
@@ -71,6 +72,38 @@ var publicCases = []publicCase{
 		_, err := v.exec(v.under(6), text, 2)
 		v.fenced(err, "j", 6, 7)
 		v.want("j", "1|s1|10|f6, 2|b|20|f7")
+	}},
+	{"11 an upsert compares the stored row", func(v *env) { // river#197
+		text := upsert("(?, ?)")
+		q, ok := text[v.dialect]
+		if !ok {
+			q = text[""]
+		}
+		// What is proposed has fence 6, which is below the bound; the stored row has 7.
+		_, err := v.exec(v.under(6), q, 2, "x")
+		v.fenced(err, "j", 6, 7)
+		v.want("j", jStart)
+	}},
+	{"12 what cannot be fenced is not sent", func(v *env) { // JSqlParser#1612
+		for _, text := range map[string][]string{
+			"sqlite":   {"INSERT OR REPLACE INTO j (id) VALUES (1)", "REPLACE INTO j (id) VALUES (1)"},
+			"postgres": {"MERGE INTO j USING src ON src.id = j.id WHEN MATCHED THEN DELETE", "COPY j FROM STDIN", "DELETE FROM j WHERE CURRENT OF c"},
+			"mysql":    {"REPLACE INTO j (id) VALUES (1)", "LOAD DATA LOCAL INFILE 'x' INTO TABLE j"},
+		}[v.dialect] {
+			_, err := v.exec(v.under(9), text)
+			v.is(err, fencedsql.ErrUnfenceable)
+		}
+		v.want("j", jStart)
+	}},
+	{"13 a CTE that writes, or stands before a write", func(v *env) { // jOOQ#10487
+		for _, text := range map[string][]string{
+			"sqlite":   {"WITH c AS (SELECT 2 AS id) UPDATE j SET v = 'x' WHERE id IN (SELECT id FROM c)", "WITH c AS (SELECT 2 AS id) DELETE FROM j WHERE id IN (SELECT id FROM c)"},
+			"postgres": {"WITH c AS (UPDATE j SET v = 'x' WHERE id = 2 RETURNING id) SELECT * FROM c", "WITH c AS (DELETE FROM j) SELECT 1"},
+		}[v.dialect] {
+			_, err := v.exec(v.under(6), text)
+			v.fenced(err, "j", 6, 7)
+		}
+		v.want("j", jStart)
 	}},
 	{"14 delete stale, delete live", func(v *env) {
 		ctx := v.under(6)
@@ -694,6 +727,61 @@ func TestReturningKeepsItsShape(t *testing.T) {
 			v.want("j", jStart)
 		}
 	})
+}
+
+// With either clientFoundRows, and arguments added once with interpolateParams off.
+func TestCases05And06And08And19MariaDB(t *testing.T) { // mysql#641, gorm#7384, mysqljs#2194, sqlhooks#58
+	for _, e := range only(mariadbEngines()) {
+		t.Run(e.name, func(t *testing.T) {
+			v := e.open(t)
+			ctx := v.under(6)
+			up := "INSERT INTO j (id, v) VALUES (?, ?) ON DUPLICATE KEY UPDATE v = VALUES(v)"
+			for range 2 {
+				for _, text := range []string{"UPDATE j SET v = ? WHERE 1 = ? AND id = 1", "UPDATE j SET v = ? WHERE id = ?"} {
+					if _, err := v.exec(ctx, text, "a", 1); err != nil {
+						t.Errorf("equal values: %v", err)
+					}
+				}
+				if _, err := v.exec(ctx, up, 1, "a"); err != nil {
+					t.Errorf("an upsert of equal values: %v", err)
+				}
+			}
+			_, err := v.exec(ctx, up, 2, "x")
+			v.fenced(err, "j", 6, 7)
+			_, err = drain(v.db.QueryContext(ctx, up+" RETURNING id", 2, "x"))
+			v.fenced(err, "j", 6, 7)
+			v.want("j", "1|a|10|f6, 2|b|20|f7")
+		})
+	}
+}
+
+func TestCase18PgxModes(t *testing.T) { // gorm#7675, pgx#880
+	for _, e := range only(postgresEngines()[:5]) {
+		t.Run(e.name, func(t *testing.T) {
+			v := e.open(t)
+			v.do("ALTER TABLE j ADD COLUMN at timestamptz, ADD COLUMN raw bytea, ADD COLUMN ids integer[]")
+			v = v.again(fencedsql.WithTables(tables...))
+			at, text := time.Unix(1, 0).UTC(), "UPDATE j SET at = $1, raw = $2, ids = $3 WHERE id = $4"
+			for _, mode := range [][]any{nil, {pgx.QueryExecModeExec}} {
+				args := append(mode, at, []byte{1, 2}, []int32{3, 4}, 1)
+				if _, want := v.bare.Exec(text, args...); want != nil {
+					t.Fatalf("the bare driver: %v", want)
+				}
+				v.do("DELETE FROM violations")
+				if n, err := affected(v.db.ExecContext(v.under(6), text, args...)); n != 1 || err != nil {
+					t.Errorf("%d rows, %v", n, err)
+				}
+				args[len(args)-1] = 2
+				_, err := v.db.ExecContext(v.under(6), text, args...)
+				v.fenced(err, "j", 6, 7)
+			}
+			var n int
+			if err := v.bare.QueryRow(`SELECT count(*) FROM j WHERE at = to_timestamp(1) AND raw = '\x0102' AND ids = '{3,4}' AND id = 1`).Scan(&n); n != 1 || err != nil {
+				t.Errorf("the row is not as bare: %d, %v", n, err)
+			}
+			v.clean()
+		})
+	}
 }
 
 func TestCase21CancelledTransaction(t *testing.T) { // go-sqlite3#769
