@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -410,17 +411,121 @@ func TestRestoredFromBackup(t *testing.T) {
 	})
 }
 
-// TestStatementsThatBeganBefore: a statement that read the old epoch does not undo the order. The row's epoch decides.
-func TestStatementsThatBeganBefore(t *testing.T) {
+// TestOneOrder: of any two leases of the store the later has the larger fence, whatever their keys, and no two are equal.
+// Stores that open meanwhile raise the epoch.
+func TestOneOrder(t *testing.T) {
 	each(t, func(t *testing.T, v *env) {
+		const stores, goroutines, leases = 3, 3, 12
+		type span struct {
+			asked, got int64
+			fence      lease.Fence
+		}
+		var clock atomic.Int64
+		var mu sync.Mutex
+		var spans []span
+		var wg sync.WaitGroup
+		for range stores {
+			locks := v.store().Locks("f", ttl)
+			for range goroutines {
+				wg.Go(func() {
+					for i := range leases {
+						key := fmt.Sprint(rand.IntN(5))
+						asked := clock.Add(1)
+						h, err := locks.Acquire(t.Context(), key)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						mu.Lock()
+						spans = append(spans, span{asked, clock.Add(1), h.Fence()})
+						mu.Unlock()
+						if err := h.Release(t.Context()); err != nil {
+							t.Error(err)
+						}
+						if i == leases/2 {
+							v.store()
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if len(spans) != stores*goroutines*leases {
+			t.Fatalf("%d leases", len(spans))
+		}
+		for _, a := range spans {
+			for _, b := range spans {
+				if a.got < b.asked && !a.fence.Less(b.fence) || a != b && a.fence == b.fence {
+					t.Errorf("%v at %d, and later, at %d, %v", a.fence, a.got, b.asked, b.fence)
+				}
+			}
+		}
+	})
+}
+
+// TestOrderWithoutClock: the order is kept when the database's clock is set back, and when it stands still.
+func TestOrderWithoutClock(t *testing.T) {
+	each(t, func(t *testing.T, v *env) {
+		locks := v.store().Locks("f", ttl)
+		take := func(key string) lease.Fence {
+			t.Helper()
+			h := v.must(locks.TryAcquire(t.Context(), key))
+			v.ok(h.Release(t.Context()))
+			return h.Fence()
+		}
+		last := take("a")
+		// What was given before was given at a time that is still to come.
+		const ahead = 1_000_000_000_000
+		v.do("UPDATE fencedsql_leases SET counter = counter + ?", ahead)
+		switch v.dialect {
+		case "mysql":
+			v.do("UPDATE fencedsql_epoch SET counter = counter + ?", ahead)
+		case "postgres":
+			v.do(fmt.Sprintf("ALTER SEQUENCE fencedsql_leases_counter_seq RESTART %d", last.Count+ahead+1))
+		}
+		last.Count += ahead
+		for i := range 20 {
+			next := take(fmt.Sprint(i % 3))
+			v.larger(next, last)
+			last = next
+		}
+	})
+}
+
+// TestRowAhead: a row with a larger fence than the next one, which no running store leaves, gets a larger one yet.
+func TestRowAhead(t *testing.T) {
+	each(t, func(t *testing.T, v *env) {
+		locks := v.store().Locks("f", ttl)
+		h := v.must(locks.TryAcquire(t.Context(), "k"))
+		v.ok(h.Release(t.Context()))
+		v.do("UPDATE fencedsql_leases SET epoch = epoch + 1000000000")
+		n := v.must(locks.TryAcquire(t.Context(), "k"))
+		v.larger(n.Fence(), lease.Fence{Epoch: h.Fence().Epoch + 1000000000, Count: h.Fence().Count})
+		v.larger(v.must(locks.TryAcquire(t.Context(), "other")).Fence(), n.Fence())
+	})
+}
+
+// TestServerOfBefore: where the count may be behind on another server, the epoch goes on with the first lease there.
+func TestServerOfBefore(t *testing.T) {
+	each(t, func(t *testing.T, v *env) {
+		if v.dialect != "postgres" {
+			return // their counts go on with the clock
+		}
 		s := v.store()
 		locks := s.Locks("f", ttl)
 		h := v.must(locks.TryAcquire(t.Context(), "k"))
 		v.ok(h.Release(t.Context()))
-		v.do("UPDATE fencedsql_epoch SET epoch = epoch - 1000")
-		v.do("UPDATE fencedsql_leases SET counter = counter + 1000000000000") // and the clock was set back
-		n := v.must(locks.TryAcquire(t.Context(), "k"))
-		v.larger(n.Fence(), lease.Fence{Epoch: h.Fence().Epoch, Count: h.Fence().Count + 1000000000000})
+		v.do("UPDATE fencedsql_epoch SET server = server - 1")
+		v.do("ALTER SEQUENCE fencedsql_leases_counter_seq RESTART 1")
+		for _, key := range []string{"k", "new"} {
+			n := v.must(locks.TryAcquire(t.Context(), key))
+			v.larger(n.Fence(), h.Fence())
+			if n.Fence().Epoch <= h.Fence().Epoch {
+				t.Errorf("epoch %d after %d", n.Fence().Epoch, h.Fence().Epoch)
+			}
+			h = n
+			v.do("UPDATE fencedsql_epoch SET server = server - 1")
+		}
 	})
 }
 

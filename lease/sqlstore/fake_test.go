@@ -21,6 +21,7 @@ type fake struct {
 	fault func(ctx context.Context, text string) error
 	slow  func(ctx context.Context, text string) error
 	epoch int64
+	drawn int64 // the last counter
 	table map[row]*record
 	count map[string]int // of the statements, by text
 	ends  time.Time      // see last
@@ -125,6 +126,7 @@ func (f *fake) answer(text string, args []driver.NamedValue) (rows [][]driver.Va
 			r = &record{}
 			f.table[key] = r
 		}
+		f.drawn++
 		own := string(r.waiter) == string(bytes(3))
 		if string(r.token) != string(bytes(3)) && (r.ends > now || r.waits > now && !own) {
 			return nil, 0, nil
@@ -132,7 +134,7 @@ func (f *fake) answer(text string, args []driver.NamedValue) (rows [][]driver.Va
 		if own {
 			r.waits = 0
 		}
-		r.epoch, r.count = max(r.epoch, f.epoch), max(r.count+1, now)
+		r.epoch, r.count = f.epoch, f.drawn
 		r.token, r.owner, r.began, r.ends = bytes(3), bytes(4), now, now+number(5)
 		granted(r)
 		return [][]driver.Value{{r.epoch, r.count}}, 1, nil

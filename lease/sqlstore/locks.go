@@ -134,6 +134,8 @@ type claim struct {
 	waiting bool
 	// sent is whether a statement that takes the lease may have reached the database.
 	sent bool
+	// overtaken counts the tries that found the key free and could not take it.
+	overtaken int
 	// leave gives the claim's turn back; nil if it has none.
 	leave func()
 }
@@ -176,33 +178,96 @@ func (c *claim) try(ctx context.Context) (*Held, error) {
 	}
 	sent := time.Now()
 	c.sent = true
-	var epoch, count int64
-	args := append(c.row.args(), c.token, []byte(s.owner), c.ttl.Microseconds(), []byte{})
-	if s.dialect.returns {
-		taken, err := s.query(ctx, s.text.take, args, &epoch, &count)
-		switch {
-		case err != nil:
-			return nil, err
-		case taken:
-			return c.held(sent, epoch, count)
-		}
-	} else if _, err := s.exec(ctx, s.text.take, args...); err != nil {
-		return nil, err
-	}
-	seen, err := c.look(ctx)
+	f, err := s.take(ctx, c)
 	switch {
 	case err != nil:
 		return nil, err
-	case bytes.Equal(seen.token, c.token):
-		return c.held(sent, seen.epoch, seen.count)
+	case !f.IsZero():
+		return s.renewer.hold(c, sent, f)
 	}
-	c.sent = false // another's token is there: ours has not come through
-	return nil, seen.heldError(c)
+	seen, err := c.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(seen.token, c.token) {
+		c.sent = false // another's token is there: ours has not come through
+	}
+	if !seen.free(c) {
+		return nil, seen.heldError(c)
+	}
+	if c.overtaken++; c.overtaken%5 == 0 {
+		// No coincidence: the row is newer than what counts, such as after a restore of some of the tables.
+		if err := s.RaiseAbove(ctx, lease.Fence{Epoch: uint64(seen.epoch), Count: uint64(seen.count)}); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errOvertaken
 }
 
-// held is the lease of a row that was just taken.
-func (c *claim) held(sent time.Time, epoch, count int64) (*Held, error) {
-	return c.store.renewer.hold(c, sent, lease.Fence{Epoch: uint64(epoch), Count: uint64(count)})
+// errOvertaken is a key that was given to another, and back, while this claim's fence was on its way.
+var errOvertaken = errors.New("others were faster")
+
+// take returns the fence of the row's lease if it could be taken.
+func (s *Store) take(ctx context.Context, c *claim) (lease.Fence, error) {
+	if s.text.draw != "" {
+		return s.drawAndTake(ctx, c)
+	}
+	var epoch, count int64
+	args := append(c.row.args(), c.token, []byte(s.owner), c.ttl.Microseconds(), []byte{})
+	_, err := s.query(ctx, s.text.take, args, &epoch, &count)
+	if s.text.reopen != "" && sqlState(err) == notNull { // the server was started since, or another took over
+		if _, err = s.exec(ctx, s.text.reopen); err == nil {
+			_, err = s.query(ctx, s.text.take, args, &epoch, &count)
+		}
+	}
+	return lease.Fence{Epoch: uint64(epoch), Count: uint64(count)}, err
+}
+
+const notNull = "23502"
+
+// drawAndTake is take in two statements.
+func (s *Store) drawAndTake(ctx context.Context, c *claim) (lease.Fence, error) {
+	none := lease.Fence{}
+	epoch, count, err := s.draw(ctx)
+	if err != nil {
+		return none, err
+	}
+	args := append(c.row.args(), epoch, count, c.token, []byte(s.owner), c.ttl.Microseconds(), []byte{})
+	res, err := s.send(ctx, s.text.take, args...)
+	if err != nil {
+		return none, err
+	}
+	if id, err := res.LastInsertId(); err != nil || id != count {
+		return none, err
+	}
+	return lease.Fence{Epoch: uint64(epoch), Count: uint64(count)}, nil
+}
+
+// draw counts one lease. What counts is the epoch in the database; the store's own saves reading it.
+func (s *Store) draw(ctx context.Context) (epoch, count int64, err error) {
+	for range 10 {
+		epoch = s.epoch.Load()
+		res, err := s.send(ctx, s.text.draw, epoch)
+		if err != nil {
+			return 0, 0, err
+		}
+		if n, err := res.RowsAffected(); err != nil {
+			return 0, 0, err
+		} else if n == 1 {
+			count, err = res.LastInsertId()
+			return epoch, count, err
+		}
+		var now int64
+		found, err := s.query(ctx, s.text.epoch, nil, &now)
+		if err != nil {
+			return 0, 0, err
+		}
+		if !found {
+			return 0, 0, fmt.Errorf("the table %s is empty", s.names.epoch(s.dialect))
+		}
+		s.epoch.Store(now)
+	}
+	return 0, 0, errOvertaken // others raise it again and again
 }
 
 // seen is what a row held.
@@ -225,6 +290,11 @@ func (c *claim) look(ctx context.Context) (*seen, error) {
 	return &v, err
 }
 
+// free is whether that claim could have the row.
+func (v *seen) free(c *claim) bool {
+	return bytes.Equal(v.token, c.token) || v.left <= 0 && (v.waits <= 0 || bytes.Equal(v.waiter, c.token))
+}
+
 func (v *seen) heldError(c *claim) *HeldError {
 	e := &HeldError{Key: c.name, Owner: string(v.owner), Until: time.Now().Add(v.left)}
 	if v.left <= 0 && v.waits > 0 {
@@ -243,7 +313,7 @@ func (c *claim) pollLock(ctx context.Context) (*Held, error) {
 	}
 	own := bytes.Equal(v.waiter, c.token)
 	switch {
-	case bytes.Equal(v.token, c.token), v.left <= 0 && (own || v.waits <= 0):
+	case v.free(c):
 		return c.try(ctx)
 	case own && v.waits < promise/2, !own && v.waits <= 0:
 		c.waiting = true

@@ -49,21 +49,24 @@ func (p *prepared) close() {
 	p.byText = nil
 }
 
+// exec returns how many rows the statement changed.
 func (s *Store) exec(ctx context.Context, text string, args ...any) (int64, error) {
-	stmt, err := s.statement(ctx, text)
-	if err != nil {
-		return 0, err
-	}
-	var res sql.Result
-	if stmt != nil {
-		res, err = stmt.ExecContext(ctx, args...)
-	} else {
-		res, err = s.db.ExecContext(ctx, text, args...)
-	}
+	res, err := s.send(ctx, text, args...)
 	if err != nil {
 		return 0, err
 	}
 	return res.RowsAffected()
+}
+
+func (s *Store) send(ctx context.Context, text string, args ...any) (sql.Result, error) {
+	stmt, err := s.statement(ctx, text)
+	switch {
+	case err != nil:
+		return nil, err
+	case stmt != nil:
+		return stmt.ExecContext(ctx, args...)
+	}
+	return s.db.ExecContext(ctx, text, args...)
 }
 
 // rows sends a query and gives each of its rows to scan. It reads on to the end, where a commit that failed is told:

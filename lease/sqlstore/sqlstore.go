@@ -14,26 +14,26 @@
 //
 // # The promise of the fence
 //
-// A later lease of a key has a larger fence. Later means taken after the other one was.
+// A later lease of the store has a larger fence, whatever their keys. Later means that it was asked for when the other
+// one had been given; of two that were asked for at the same time either may be the larger, but they are never equal.
 //
-//	two leases of a key                                      larger
-//	from any number of stores, processes and connections     always
+//	two leases of one store                                  larger
+//	from any number of processes and connections             always
 //	after a crash or a restart of programs or the database   always
 //	after the tables were restored from a backup, or a       once a store was opened since, while the database's clock
 //	replica that lagged behind took over                     is past the times of the leases that are missing
 //	the same, after [Store.RaiseAbove]                       always
 //
 // A database that may forget in a power cut what it had confirmed (synchronous_commit = off, synchronous = OFF) counts as
-// restored then. Of two leases of different keys the later has no smaller fence while the database's clock is not set
-// back; they are best kept to different rows.
-//
-// A restored store is safe without trusting a clock once RaiseAbove was given the largest fence stored in the tables
-// that it fences.
+// restored then. A restored store is safe without trusting a clock once RaiseAbove was given the largest fence stored in
+// the tables that it fences.
 //
 // The fence's epoch is in milliseconds: each [Open] raises it to the database's time, or by one if it is there already.
-// Its count is in microseconds: each lease of a key takes the database's time, or its last count plus one if that is
-// larger. Both only grow, in the row of the key, in the statement that takes the lease. So the row of a key stays when
-// its lease is given back: some 150 bytes and the key itself.
+// Its count is counted by the database: on PostgreSQL by a sequence, so that those who take different keys need not wait
+// for each other, and the epoch is raised by itself when the server is another or was started since; on the others in
+// microseconds, where a lease takes the database's time, or the last count plus one if that is larger.
+//
+// The row of a key stays when its lease is given back: some 150 bytes and the key itself.
 //
 // A lease from [Store.Semaphore] has no fence.
 //
@@ -82,6 +82,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/fencedsql/fencedsql/lease"
@@ -96,6 +97,7 @@ type Store struct {
 	dialect  *dialect
 	names    names
 	text     statements
+	epoch    atomic.Int64 // see draw
 	renewer  renewer
 	turns    turns
 }
