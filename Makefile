@@ -30,6 +30,7 @@ lint:
 
 bench:
 	cd integration && go test -run '^$$' -bench . -benchmem -benchtime 50ms -count $(BENCH_COUNT) -timeout 0 ./bench > $(BENCH_OUT)
+	cd integration && go test -run '^$$' -bench . -benchtime 500ms -count $(BENCH_COUNT) -timeout 0 ./store >> $(BENCH_OUT)
 	cd integration && go run ./bench/report < $(BENCH_OUT)
 
 benchstat:

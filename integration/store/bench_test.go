@@ -26,7 +26,7 @@ func BenchmarkHold(b *testing.B) {
 		}
 		done[e.dialect] = true
 		for _, keys := range []int{1, 1000} {
-			b.Run(fmt.Sprintf("%s/keys=%d/lease", e.name, keys), func(b *testing.B) {
+			b.Run(fmt.Sprintf("on=%s/keys=%d/driver=fencedsql", e.name, keys), func(b *testing.B) {
 				v := &env{b, e, e.create(b)}
 				db := v.open()
 				db.SetMaxIdleConns(10)
@@ -37,7 +37,7 @@ func BenchmarkHold(b *testing.B) {
 				})
 			})
 			for how, hold := range bare[e.dialect] {
-				b.Run(fmt.Sprintf("%s/keys=%d/%s", e.name, keys, how), func(b *testing.B) {
+				b.Run(fmt.Sprintf("on=%s/keys=%d/driver=%s", e.name, keys, how), func(b *testing.B) {
 					v := &env{b, e, e.create(b)}
 					db := v.open()
 					db.SetMaxIdleConns(10)

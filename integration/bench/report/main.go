@@ -2,13 +2,14 @@
 // adds to the first, with the budgets of the design and whether they are kept. All numbers are medians over the runs
 // (-count); the times added were measured as pairs, which other load on the machine hardly moves.
 //
-//	go test -run '^$' -bench . -benchmem -count 10 ./bench | go run ./bench/report
+//	go test -run '^$' -bench . -benchmem -count 10 ./bench ./store | go run ./bench/report
 package main
 
 import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"runtime"
@@ -74,6 +75,7 @@ func main() {
 		os.Exit(1)
 	}
 	write(os.Stdout, groups, machine)
+	writeHolds(os.Stdout, groups)
 }
 
 func read(r io.Reader) (groups []*group, machine string, err error) {
@@ -140,17 +142,37 @@ func write(w io.Writer, groups []*group, machine string) {
 		b := g.ways[base]
 		budget, kept := judge(g.name, b, ours)
 		var others []string
-		for _, name := range slices.Sorted(func(yield func(string) bool) {
-			for name := range g.ways {
-				if name != base && name != "fencedsql" && !yield(name) {
-					return
-				}
-			}
-		}) {
+		for _, name := range g.others(base) {
 			others = append(others, name+" "+difference(b, g.ways[name]))
 		}
 		fmt.Fprintf(w, "| %s | %s: %s, %.0f allocs | %s | %s | %s | %s |\n", strings.ReplaceAll(g.name, "/", " "),
 			base, duration(ours.median("base-ns")), b.median("allocs/op"), difference(b, ours), budget, kept, strings.Join(others, "; "))
+	}
+}
+
+// others are the ways beside ours and the one that all are compared with.
+func (g *group) others(base string) []string {
+	names := slices.Sorted(maps.Keys(g.ways))
+	return slices.DeleteFunc(names, func(name string) bool { return name == base || name == "fencedsql" })
+}
+
+// perSecond is the unit of the benchmarks of the lease store.
+const perSecond = "holds/s"
+
+// writeHolds writes how often a second a key is taken and given back, by the store and otherwise.
+func writeHolds(w io.Writer, groups []*group) {
+	fmt.Fprintln(w, "\n| benchmark | lease store | others |\n|---|---|---|")
+	for _, g := range groups {
+		ours := g.ways["fencedsql"].median(perSecond)
+		if math.IsNaN(ours) {
+			continue
+		}
+		var others []string
+		for _, name := range g.others("") {
+			n := g.ways[name].median(perSecond)
+			others = append(others, fmt.Sprintf("%s %.0f/s (%.2f ×)", name, n, n/ours))
+		}
+		fmt.Fprintf(w, "| %s | %.0f/s | %s |\n", strings.ReplaceAll(g.name, "/", " "), ours, strings.Join(others, "; "))
 	}
 }
 
