@@ -25,6 +25,10 @@ type Queryer interface {
 // key gives its values in that order. The context needs no lease. Call Lose on
 // the lease when the work is done.
 //
+// Claim keeps nobody waiting: the last to claim is the one who can write. For
+// work on more than one row, or that one holder at a time must do, hold a key
+// of the lease store in lease/sqlstore, whose documentation compares the two.
+//
 // No such row is sql.ErrNoRows, and nothing was written. After any other error
 // it is not known whether the row was claimed; a retry is safe, since it
 // claims the row again with a larger fence.
@@ -41,9 +45,9 @@ func Claim(ctx context.Context, db Queryer, table string, key ...any) (*lease.Le
 }
 
 // Raise writes the fence of the context's lease into a row and changes nothing
-// else: a holder shuts older ones out before its first write. A newer fence in
-// the row is ErrFenced and no such row sql.ErrNoRows; nothing was written
-// then. A retry is safe.
+// else: a holder shuts older ones out before its first write (sqlstore.First
+// has Hold do so at its start). A newer fence in the row is ErrFenced and no
+// such row sql.ErrNoRows; nothing was written then. A retry is safe.
 func Raise(ctx context.Context, db Queryer, table string, key ...any) error {
 	return (&operation{table: table}).run(ctx, db, key)
 }
