@@ -14,8 +14,9 @@ const module = "github.com/fencedsql/fencedsql"
 // of others; the standard library is free to all. A dialect's folder may have
 // its parser and nothing that reaches a database.
 var mayImport = map[string][]string{
-	module + "/lease":          {},
-	module + "/lease/sqlstore": {module + "/lease"},
+	module + "/lease":           {},
+	module + "/lease/httplease": {module + "/lease"},
+	module + "/lease/sqlstore":  {module + "/lease"},
 
 	module + "/rewrite": {module + "/dialects", module + "/lease"},
 	module + "/driver":  {module + "/dialects", module + "/lease", module + "/rewrite"},

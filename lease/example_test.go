@@ -44,3 +44,20 @@ func ExampleFence_Text() {
 	// 0000000000000000000018446744073709551616
 	// true
 }
+
+// The same call again has the same key; the next holder's has another.
+func ExampleLease_IdempotencyKey() {
+	l := lease.New("invoice/17", lease.Fence{Epoch: 1, Count: 7})
+	next := lease.New("invoice/17", lease.Fence{Epoch: 1, Count: 8})
+
+	// req.Header.Set("Idempotency-Key", l.IdempotencyKey("pay"))
+	fmt.Println(l.IdempotencyKey("pay"))
+	fmt.Println(l.IdempotencyKey("pay"))
+	fmt.Println(l.IdempotencyKey("send receipt"))
+	fmt.Println(next.IdempotencyKey("pay"))
+	// Output:
+	// 389fc02b-40a8-8a78-b1d8-35fffeaf8e3b
+	// 389fc02b-40a8-8a78-b1d8-35fffeaf8e3b
+	// f999467b-63ad-8633-b780-1bb8780f9d78
+	// 888a1049-7f6d-8fbd-b506-60e3f06eb678
+}

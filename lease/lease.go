@@ -26,7 +26,7 @@ var (
 )
 
 // A Lease is a time-limited right to work on a key. Its methods may be called from any goroutine, and on a nil Lease,
-// which stands for none. Make one with [New]; the zero Lease is not usable.
+// which stands for none, except for [Lease.IdempotencyKey]. Make one with [New]; the zero Lease is not usable.
 type Lease struct {
 	key   string
 	fence Fence
