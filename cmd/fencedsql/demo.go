@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"flag"
@@ -10,44 +11,56 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
+	fencedsql "github.com/fencedsql/fencedsql/driver"
 	"github.com/fencedsql/fencedsql/lease"
+	"github.com/fencedsql/fencedsql/lease/sqlstore"
 )
 
-// demoLimit ends a demo that hangs. It takes less than a second.
-const demoLimit = 30 * time.Second
+// demoLimit ends a demo that hangs. It takes about two seconds.
+const demoLimit = time.Minute
 
 func demoCommand(args []string, std streams) int {
 	fs := flag.NewFlagSet("fencedsql demo", flag.ContinueOnError)
+	name := fs.String("engine", "sqlite", "")
+	dsn := fs.String("dsn", "", "")
 	keep := fs.Bool("keep", false, "")
-	if code, done := parse(fs, args, demoUsage, std); done {
+	if code, done := parseAll(fs, args, demoUsage, std); done {
 		return code
 	}
-	if fs.NArg() > 0 {
-		fmt.Fprintf(std.err, "fencedsql demo: it takes no arguments, got %q\n\n", fs.Arg(0))
-		demoUsage(std.err)
-		return exitUsage
-	}
+	engine, err := engineNamed(*name)
 	switch {
-	case !canPause:
+	case err != nil:
+	case engine.name == "sqlite" && *dsn != "":
+		err = errors.New("with SQLite it takes no -dsn: it makes files of its own in a temporary folder")
+	case engine.name != "sqlite" && given(*dsn, dsnEnv) == "":
+		err = fmt.Errorf("-dsn is missing, or %s in the environment: the database to play in, %s", dsnEnv, engine.form)
+	}
+	if err != nil {
+		return misused(fs.Name(), err, demoUsage, std)
+	}
+	if !canPause {
 		fmt.Fprintf(std.err, "fencedsql demo: it stops a process in the middle of its work (SIGSTOP), which it cannot do on %s.\n", runtime.GOOS)
 		fmt.Fprintln(std.err, "Run it on Linux or macOS; on Windows, in WSL.")
 		return exitUsage
-	case !cgoEnabled:
-		fmt.Fprintln(std.err, "fencedsql demo: it uses SQLite through github.com/mattn/go-sqlite3, and this binary was built without cgo.")
-		fmt.Fprintln(std.err, "Install a C compiler such as gcc, and build or run it with CGO_ENABLED=1.")
+	}
+	if err := engine.usable(); err != nil {
+		fmt.Fprintf(std.err, "fencedsql demo: %v\n", err)
+		fmt.Fprintln(std.err, "Or play it on a server: -engine postgres or -engine mysql.")
 		return exitUsage
 	}
 
-	ignoreBrokenPipe() // of "fencedsql demo | head": the processes and the folder are still to be cleared away
+	ignoreBrokenPipe() // of "fencedsql demo | head": the processes, tables and files are still to be cleared away
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, demoLimit, fmt.Errorf("the demo has not ended after %v", demoLimit))
 	defer cancel()
-	if err := demo(ctx, std.out, *keep); err != nil {
+	if err := demo(ctx, std.out, engine, given(*dsn, dsnEnv), *keep); err != nil {
 		fmt.Fprintf(std.err, "\nfencedsql demo: %v\n", err)
 		return exitFailed
 	}
@@ -55,38 +68,135 @@ func demoCommand(args []string, std streams) int {
 }
 
 func demoUsage(w io.Writer) {
-	fmt.Fprint(w, `Usage: fencedsql demo [-keep]
+	fmt.Fprintf(w, `Usage: fencedsql demo [-engine sqlite|postgres|mysql] [-dsn …] [-keep]
 
-Two worker processes take the same row of a SQLite file. The first is stopped in
-the middle of its work, the second takes the row and writes, the first goes on
-and writes late. Shown are the fences, the SQL as written and as sent, and the
-row in the end. The exit code is 0 if the late write was refused, else 1.
+Two worker processes hold the same key, one after the other, through a lease
+store. The first is stopped in the middle of its work until its lease has run
+out, the second takes over and writes, the first goes on and writes late. Shown
+are the fences, the SQL as written and as sent, and the row in the end. The exit
+code is 0 if the late write was refused and the first worker was told that its
+lease is lost, else 1.
 
-  -keep   keep the database and print its path
-`)
+  -engine  sqlite (the default) makes two files in a temporary folder: kv.db
+           for the leases, app.db for the data. postgres and mysql (MariaDB
+           and TiDB too) play in the database of -dsn, in tables with a name
+           of their own, which are dropped in the end
+  -dsn     the database, as the driver writes it:
+           %s
+           %s
+           Better in the environment, as %s
+  -keep    keep the files or tables and say where they are
+`, engines[1].form, engines[2].form, dsnEnv)
 }
 
-// demo plays the story in a temporary folder. The error says what went otherwise than promised.
-func demo(ctx context.Context, out io.Writer, keep bool) (err error) {
+// scene is where the story is played.
+type scene struct {
+	Engine   string
+	Leases   string // DSN of the lease store
+	Data     string // DSN of the fenced table
+	Prefix   string // of the lease store's tables
+	Chats    string // the fenced table
+	Messages string
+}
+
+// newScene chooses names that nobody uses. dir is for files, and "" to play on a server.
+func newScene(engine *engine, dsn, dir string) scene {
+	if dir != "" {
+		return scene{
+			Engine: engine.name,
+			// Renewals are not to wait for the disk, nor for longer than a lease lives.
+			Leases: dataSource(filepath.Join(dir, "kv.db"), "_journal_mode=WAL&_synchronous=NORMAL&_busy_timeout=500"),
+			Data:   dataSource(filepath.Join(dir, "app.db"), ""),
+			Prefix: "fencedsql_", Chats: "chats", Messages: "messages",
+		}
+	}
+	prefix := "fencedsql_demo_" + strings.ToLower(rand.Text()[:12]) + "_"
+	return scene{
+		Engine: engine.name, Leases: dsn, Data: dsn,
+		Prefix: prefix, Chats: prefix + "chats", Messages: prefix + "messages",
+	}
+}
+
+// table is the one that the demo fences.
+func (s scene) table() fencedsql.Table {
+	return fencedsql.Table{Name: s.Chats, Fence: "fence", Key: []string{"id"}}
+}
+
+// The texts of the workers' program.
+func (s scene) readText() string {
+	return s.marked("SELECT body FROM " + s.Messages + " WHERE chat = ? ORDER BY id")
+}
+
+func (s scene) writeText() string {
+	return s.marked("UPDATE " + s.Chats + " SET summary = ? WHERE id = ?")
+}
+
+func (s scene) marked(text string) string {
+	engine, err := engineNamed(s.Engine)
+	if err != nil {
+		return text
+	}
+	return engine.mark(text)
+}
+
+// demoTables are the columns of the demo's tables in an engine's words. In Fence stands the zero fence.
+type demoTables struct{ chats, messages string }
+
+var zeroFence = literal(lease.Fence{}.Text())
+
+var (
+	sqliteDemo = demoTables{
+		chats:    "id INTEGER PRIMARY KEY, summary TEXT NOT NULL,\nfence TEXT NOT NULL DEFAULT " + zeroFence,
+		messages: "id INTEGER PRIMARY KEY, chat INTEGER NOT NULL, body TEXT NOT NULL",
+	}
+	postgresDemo = demoTables{
+		chats:    "id bigint PRIMARY KEY, summary text NOT NULL,\nfence varchar(40) NOT NULL DEFAULT " + zeroFence,
+		messages: "id bigint PRIMARY KEY, chat bigint NOT NULL, body text NOT NULL",
+	}
+	mysqlDemo = demoTables{
+		chats:    "id BIGINT PRIMARY KEY, summary VARCHAR(200) NOT NULL,\nfence CHAR(40) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT " + zeroFence,
+		messages: "id BIGINT PRIMARY KEY, chat BIGINT NOT NULL, body VARCHAR(200) NOT NULL",
+	}
+)
+
+// demo plays the story, in a temporary folder or at the DSN. The error says what went otherwise than promised.
+func demo(ctx context.Context, out io.Writer, engine *engine, dsn string, keep bool) (err error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "fencedsql-demo-")
-	if err != nil {
+	var dir string
+	if engine.name == "sqlite" {
+		if dir, err = os.MkdirTemp("", "fencedsql-demo-"); err != nil {
+			return err
+		}
+		defer func() {
+			if keep {
+				fmt.Fprintf(out, "\nThe files are kept:\n%s\n%s\n", filepath.Join(dir, "kv.db"), filepath.Join(dir, "app.db"))
+			} else {
+				err = errors.Join(err, os.RemoveAll(dir))
+			}
+		}()
+	}
+	stage := &stage{engine: engine, scene: newScene(engine, dsn, dir)}
+	if stage.data, err = engine.open(ctx, stage.Data); err != nil {
 		return err
 	}
-	path := filepath.Join(dir, "demo.db")
-	p := newPrinter(out)
-	defer func() {
-		if keep {
-			fmt.Fprintf(out, "\nThe database is kept:\n%s\n", path)
-		} else {
-			err = errors.Join(err, os.RemoveAll(dir))
-		}
-	}()
+	defer stage.data.Close()
+	if dir == "" {
+		defer func() {
+			switch {
+			case !stage.made:
+			case keep:
+				fmt.Fprintf(out, "\nThe tables are kept:\n%s\n", strings.Join(stage.tables(), "\n"))
+			default:
+				err = errors.Join(err, stage.drop(ctx))
+			}
+		}()
+	}
 
-	s, err := play(ctx, p, exe, path)
+	p := newPrinter(out)
+	s, err := play(ctx, p, exe, stage)
 	if err != nil {
 		if why := context.Cause(ctx); why != nil && !errors.Is(err, why) { // a database says only that a context has ended
 			err = fmt.Errorf("%w: %w", err, why)
@@ -100,161 +210,101 @@ func demo(ctx context.Context, out io.Writer, keep bool) (err error) {
 		}
 		return errors.New("the outcome is not the promised one")
 	}
-	fmt.Fprintf(out, "\n%s\n", p.paint(green, "A's late write changed nothing: the row has B's summary, under B's fence."))
+	fmt.Fprintf(out, "\n%s\n", p.paint(green, "A's late write changed nothing: the row has B's summary, under B's fence. And A knows."))
 	return nil
 }
 
-// play has two workers, processes of exe, play the story on a new database at path, and prints it as it happens. An
-// error is for a story that broke off.
-func play(ctx context.Context, p *printer, exe, path string) (s story, err error) {
-	bare, err := sql.Open("sqlite3", dataSource(path))
-	if err != nil {
-		return s, err
-	}
-	defer bare.Close()
-	version, err := create(ctx, bare)
-	if err != nil {
-		return s, err
-	}
-	if s.before, s.rowsBefore, err = readRow(ctx, bare); err != nil {
-		return s, err
-	}
-	p.title("fencedsql demo: the late write of a paused worker")
-	p.field("database", path+", SQLite "+version, plain)
-	p.field("table", shorten(createChats), plain)
-	p.field("fenced", fmt.Sprintf("fencedsql.Table{Name: %q, Fence: %q, Key: %#v}", chats.Name, chats.Fence, chats.Key), plain)
-	p.field("row", shorten(fmt.Sprintf("id %d, summary %s, fence %s", chatID, literal(s.before.Summary), literal(s.before.Fence))), plain)
-	p.field("note", "'0…0' stands for the 40 digits of a fence in its column", plain)
-
-	begin := func(name string) (*process, error) {
-		w, err := start(exe, name, path)
-		if err != nil {
-			return nil, fmt.Errorf("worker %s does not start: %w", name, err)
-		}
-		return w, nil
-	}
-	end := func(w *process) { err = errors.Join(err, w.kill()) }
-
-	a, err := begin("A")
-	if err != nil {
-		return s, err
-	}
-	defer end(a)
-	s.pidA = a.pid
-	if s.claimA, err = succeed(ctx, a, stepClaim); err != nil {
-		return s, err
-	}
-	p.step("Worker A (process %d) claims the row: fence %v", s.pidA, s.claimA.Fence)
-	p.sql(s.claimA)
-	if s.readA, err = succeed(ctx, a, stepRead); err != nil {
-		return s, err
-	}
-	p.step("Worker A begins its work under fence %v", s.readA.Fence)
-	p.sql(s.readA)
-	p.field("outcome", count(s.readA.Rows, "message")+" read; now A waits for a slow service to summarize them", plain)
-
-	if s.pausedA, err = a.pause(ctx); err != nil {
-		return s, err
-	}
-	p.step("The demo sends SIGSTOP to worker A: a pause in the middle of its work, for any reason")
-	p.field("outcome", fmt.Sprintf("process %d is %s, says wait4", s.pidA, s.pausedA.text), plain)
-
-	b, err := begin("B")
-	if err != nil {
-		return s, err
-	}
-	defer end(b)
-	s.pidB = b.pid
-	if s.claimB, err = succeed(ctx, b, stepClaim); err != nil {
-		return s, err
-	}
-	p.step("Worker B (process %d) takes A for dead and claims the row: fence %v", s.pidB, s.claimB.Fence)
-	p.sql(s.claimB)
-	if s.readB, err = succeed(ctx, b, stepRead); err != nil {
-		return s, err
-	}
-	if err = b.tell(summaryB); err != nil {
-		return s, err
-	}
-	if s.writeB, err = succeed(ctx, b, stepWrite); err != nil {
-		return s, err
-	}
-	if s.endB, err = b.wait(ctx); err != nil {
-		return s, err
-	}
-	p.step("Worker B reads the %s too, gets its summary and writes it under fence %v", count(s.readB.Rows, "message"), s.writeB.Fence)
-	p.sql(s.writeB)
-	p.field("outcome", count(s.writeB.Rows, "row")+" changed, no error", green)
-
-	// The summary that A waits for comes while A is stopped, and lies in its pipe when it goes on.
-	if err = a.tell(summaryA); err != nil {
-		return s, err
-	}
-	if s.stayedA, err = a.resume(); err != nil {
-		return s, err
-	}
-	p.step("The demo sends SIGCONT to worker A, whose summary has come meanwhile")
-	if s.writeA, err = a.next(ctx, stepWrite); err != nil {
-		return s, err
-	}
-	if s.endA, err = a.wait(ctx); err != nil {
-		return s, err
-	}
-	p.step("Worker A goes on and writes late, under the lease it has had all along: fence %v", s.writeA.Fence)
-	p.sql(s.writeA)
-	switch {
-	case s.writeA.Fenced:
-		p.field("outcome", "refused: errors.Is(err, fencedsql.ErrFenced)", green)
-		p.field("error", s.writeA.Error, plain)
-	case s.writeA.Error != "":
-		p.field("outcome", s.writeA.Error, red)
-	default:
-		p.field("outcome", count(s.writeA.Rows, "row")+" changed, no error", red)
-	}
-
-	if s.after, s.rowsAfter, err = readRow(ctx, bare); err != nil {
-		return s, err
-	}
-	p.step("The row in the end, read with the bare sqlite3 driver")
-	p.field("id", fmt.Sprint(chatID), plain)
-	p.field("summary", literal(s.after.Summary), plain)
-	p.field("fence", literal(s.after.Fence), plain)
-	return s, nil
+// stage is a scene with the engine it is on.
+type stage struct {
+	scene
+	engine *engine
+	data   *sql.DB // bare
+	made   bool    // whether a table may be there
 }
 
-// succeed waits for the report of a step that has to succeed for the story to go on.
-func succeed(ctx context.Context, w *process, step string) (report, error) {
-	r, err := w.next(ctx, step)
-	if err == nil && r.Error != "" {
-		err = w.errorf("step %q: %s", step, r.Error)
+// create makes the tables of the data. It returns the database's version.
+func (s *stage) create(ctx context.Context) (version string, err error) {
+	do := func(text string, args ...any) {
+		if err == nil {
+			_, err = s.data.ExecContext(ctx, s.engine.mark(text), args...)
+		}
 	}
-	return r, err
+	do(s.createChats())
+	s.made = err == nil || ctx.Err() != nil // when nobody knows
+	do("CREATE TABLE " + s.Messages + " (" + s.engine.demo.messages + ")")
+	do("INSERT INTO "+s.Chats+" (id, summary) VALUES (?, '')", chatID)
+	for i, m := range messages {
+		do("INSERT INTO "+s.Messages+" (id, chat, body) VALUES (?, ?, ?)", i+1, chatID, m)
+	}
+	if err == nil {
+		err = s.data.QueryRowContext(ctx, s.engine.version).Scan(&version)
+	}
+	if !strings.Contains(version, "MariaDB") && !strings.Contains(version, "TiDB") {
+		version = s.engine.product + version
+	}
+	return version, err
 }
 
-var createChats = "CREATE TABLE chats (id INTEGER PRIMARY KEY, summary TEXT NOT NULL,\nfence TEXT NOT NULL DEFAULT " +
-	literal(lease.Fence{}.Text()) + ")"
-
-// create makes the tables. It returns SQLite's version.
-func create(ctx context.Context, bare *sql.DB) (version string, err error) {
-	for _, text := range []string{createChats, "CREATE TABLE messages (id INTEGER PRIMARY KEY, chat INTEGER NOT NULL, body TEXT NOT NULL)"} {
-		if _, err := bare.ExecContext(ctx, text); err != nil {
-			return "", err
-		}
-	}
-	if _, err := bare.ExecContext(ctx, "INSERT INTO chats (id, summary) VALUES (?, '')", chatID); err != nil {
-		return "", err
-	}
-	for _, m := range messages {
-		if _, err := bare.ExecContext(ctx, "INSERT INTO messages (chat, body) VALUES (?, ?)", chatID, m); err != nil {
-			return "", err
-		}
-	}
-	return version, bare.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version)
+func (s *stage) createChats() string {
+	return "CREATE TABLE " + s.Chats + " (" + s.engine.demo.chats + ")"
 }
 
 // readRow reads the row of the story, and how many rows its table has.
-func readRow(ctx context.Context, bare *sql.DB) (r row, n int, err error) {
-	err = bare.QueryRowContext(ctx, "SELECT summary, fence, (SELECT count(*) FROM chats) FROM chats WHERE id = ?", chatID).
+func (s *stage) readRow(ctx context.Context) (r row, n int, err error) {
+	err = s.data.QueryRowContext(ctx, s.marked("SELECT summary, fence, (SELECT count(*) FROM "+s.Chats+") FROM "+s.Chats+" WHERE id = ?"), chatID).
 		Scan(&r.Summary, &r.Fence, &n)
 	return r, n, err
+}
+
+// locked tells whether somebody is writing to the lease store's file at this moment. Whoever is stopped then keeps it
+// locked, and no lease can be taken.
+func (s *stage) locked(ctx context.Context) (bool, error) {
+	if s.engine.name != "sqlite" {
+		return false, nil
+	}
+	db, err := s.engine.open(ctx, s.Leases)
+	if err != nil {
+		return false, err
+	}
+	defer db.Close()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		if strings.Contains(err.Error(), "database is locked") {
+			return true, nil
+		}
+		return false, err
+	}
+	_, err = conn.ExecContext(ctx, "ROLLBACK")
+	return false, err
+}
+
+var createdTable = regexp.MustCompile(`(?m)^CREATE TABLE IF NOT EXISTS (\S+)`)
+
+// tables are all tables of the demo, as they are written in SQL.
+func (s *stage) tables() []string {
+	list := []string{s.Chats, s.Messages}
+	texts, _ := sqlstore.DDL(s.Engine, sqlstore.WithPrefix(s.Prefix))
+	for _, text := range texts {
+		for _, found := range createdTable.FindAllStringSubmatch(text, -1) {
+			list = append(list, found[1])
+		}
+	}
+	return list
+}
+
+// drop drops the tables, even if ctx has ended.
+func (s *stage) drop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reachLimit)
+	defer cancel()
+	var errs []error
+	for _, name := range s.tables() {
+		if _, err := s.data.ExecContext(ctx, "DROP TABLE IF EXISTS "+name); err != nil {
+			errs = append(errs, fmt.Errorf("the table %s could not be dropped: %w", name, bare(err)))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -24,9 +24,6 @@ import (
 	"github.com/fencedsql/fencedsql/lease"
 )
 
-// asCommand: the test binary is the command and nothing else.
-const asCommand = "command"
-
 // runDemo runs the command as a process, with a folder for temporary files of its own.
 func runDemo(t *testing.T, as string, args ...string) (code int, stdout, stderr, tmp string) {
 	t.Helper()
@@ -74,21 +71,27 @@ func TestDemo(t *testing.T) {
 	}
 	rest := out
 	for _, want := range []string{
-		`(?m)^1\. Worker A \(process \d+\) claims the row: fence 1$`,
-		`written +fencedsql.Claim\(ctx, db, "chats", 42\)`,
-		`(?m)^2\. Worker A begins`,
+		`(?m)^1\. Worker A \(process \d+\) holds the key chat/42: its lease is for 1s, and renewed$`,
+		`called +summaries\.Hold\(ctx, "chat/42", work\)\n +fenceA +\d+\n`,
+		`(?m)^2\. Worker A begins .* under fenceA$`,
 		`written +SELECT body FROM messages WHERE chat = \? ORDER BY id\n +with +42\n +sent +SELECT body FROM messages WHERE chat = \? ORDER BY id\n +with +42\n`,
-		`(?m)^3\. .*SIGSTOP.*\n +outcome +process \d+ is stopped by SIGSTOP`,
-		`(?m)^4\. Worker B \(process \d+\) .* claims the row: fence 2$`,
-		`(?m)^5\. Worker B .* under fence 2$`,
+		`(?m)^3\. Worker B \(process \d+\) wants the key`,
+		`outcome +lease: held by another: key "chat/42" by worker A until`,
+		`(?m)^4\. .*SIGSTOP.*\n +outcome +process \d+ is stopped by SIGSTOP`,
+		`(?m)^5\. A's lease runs out, and worker B holds the key, having waited for .*s$`,
+		`fenceB +\d+\n`,
+		`(?m)^6\. Worker B .* under fenceB$`,
 		`written +UPDATE chats SET summary = \? WHERE id = \?\n`,
-		`sent +UPDATE chats SET summary = \?, fence = \? WHERE \(id = \?\) AND fence < \?\n +with +'B: [^']*',\s+'0…02', 42, '0…03'\n +changed +1 row\n`,
-		`(?m)^6\. .*SIGCONT`,
-		`(?m)^7\. Worker A .*late.*: fence 1$`,
+		`sent +UPDATE chats SET summary = \?, fence = \? WHERE \(id = \?\) AND fence < \?\n +with +'B: [^']*',\s+fenceB, 42, fenceB\+1\n +changed +1 row\n`,
+		`(?m)^7\. .*SIGCONT`,
+		`(?m)^8\. Worker A .*late.*: fenceA$`,
 		`written +UPDATE chats SET summary = \? WHERE id = \?\n`,
-		`sent +UPDATE chats SET summary = \?, fence = \? WHERE \(id = \?\) AND fence < \?\n +with +'A: [^']*',\s+'0…01', 42, '0…02'\n +changed +0 rows\n`,
-		`outcome +refused: errors.Is\(err, fencedsql.ErrFenced\)\n +error +fencedsql: fenced: table chats: the lease has fence 1, the row has 2\n`,
-		`(?m)^8\. The row .*\n +id +42\n +summary +'B: [^']*'\n +fence +'0{39}2'\n`,
+		`sent +UPDATE chats SET summary = \?, fence = \? WHERE \(id = \?\) AND fence < \?\n +with +'A: [^']*',\s+fenceA, 42, fenceA\+1\n +changed +0 rows\n`,
+		`outcome +refused: errors.Is\(err, fencedsql.ErrFenced\)\n +error +fencedsql: fenced: table chats: the lease has fence\s+\d+, the row has \d+\n`,
+		`(?m)^9\. .*context.*\n +called +context\.Cause\(ctx\)\n +outcome +lease: lost \(key "chat/42"\)`,
+		`(?m)^10\. .*\n +context +ctx\n +written +UPDATE chats SET summary = \? WHERE id = \?\n +with .*\n +sent +nothing\n +outcome +context canceled`,
+		`(?m)^11\. Worker A's Hold .*\n +outcome +fencedsql: fenced: table chats: [^:]*lease: lost \(key "chat/42"\)`,
+		`(?m)^12\. The row .*\n +id +42\n +summary +'B: [^']*'\n +fence +'\d{40}'\n`,
 		`A's late write changed nothing`,
 	} {
 		at := regexp.MustCompile(want).FindStringIndex(rest)
@@ -96,6 +99,18 @@ func TestDemo(t *testing.T) {
 			t.Fatalf("no %s in the rest of the output:\n%s", want, rest)
 		}
 		rest = rest[at[1]:]
+	}
+	// The fences that are printed are those of the error and of the row.
+	fence := func(worker string) string {
+		return regexp.MustCompile(`fence` + worker + ` +(\d+)\n`).FindStringSubmatch(out)[1]
+	}
+	for _, want := range []string{
+		`the lease has fence\s+` + fence("A") + `, the row has ` + fence("B") + `\n`,
+		`fence +'0+` + fence("B") + `'\n`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("no %s in the output:\n%s", want, out)
+		}
 	}
 	for line := range strings.Lines(out) {
 		if n := utf8.RuneCountInString(line) - 1; n >= 100 && !strings.Contains(line, tmp) {
@@ -116,22 +131,36 @@ func TestKeep(t *testing.T) {
 		t.Errorf("exit code %d, stderr %q", code, stderr)
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	path := lines[len(lines)-1]
-	if !strings.HasPrefix(path, tmp) {
-		t.Fatalf("the last line is no path in %s: %q", tmp, path)
+	kept := lines[len(lines)-2:]
+	for i, name := range []string{"kv.db", "app.db"} {
+		if !strings.HasPrefix(kept[i], tmp) || filepath.Base(kept[i]) != name {
+			t.Fatalf("no path of %s in %s: %q", name, tmp, kept[i])
+		}
+		if _, err := os.Stat(kept[i]); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatal(err)
-	}
-	db, err := sql.Open("sqlite3", dataSource(path))
+	fenceB := regexp.MustCompile(`fenceB +(\d+)\n`).FindStringSubmatch(out)
+	f, err := lease.ParseFence(fenceB[1])
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	want := row{summaryB, lease.Fence{Count: 2}.Text()}
-	if got, n, err := readRow(t.Context(), db); got != want || n != 1 || err != nil {
+	want := row{summaryB, f.Text()}
+	if got, n, err := stageAt(t, filepath.Dir(kept[1])).readRow(t.Context()); got != want || n != 1 || err != nil {
 		t.Errorf("row %+v of %d, %v; want %+v", got, n, err, want)
 	}
+}
+
+// stageAt is where SQLite's demo is played in a folder.
+func stageAt(t *testing.T, dir string) *stage {
+	t.Helper()
+	s := &stage{engine: engines[0], scene: newScene(engines[0], "", dir)}
+	var err error
+	if s.data, err = s.engine.open(t.Context(), s.Data); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.data.Close() })
+	return s
 }
 
 // TestNobodyReads: "fencedsql demo | head" leaves no folder behind.
@@ -157,19 +186,17 @@ func TestNobodyReads(t *testing.T) {
 // TestBrokenOutcome: the exit code follows what is in the database and what the processes do.
 func TestBrokenOutcome(t *testing.T) {
 	for as, want := range map[string]struct{ out, err string }{
-		asEscape: {"This is not what is promised:", "the outcome is not the promised one"},
-		asNoise:  {"", "invalid character"},
+		asEscape:    {`This is not what is promised:(?s:.*)- +the row has the summary "A: [^"]*",\s+not\s+B's`, `the outcome is not the promised one`},
+		asTwoStores: {`2\. Worker A begins`, `worker B \(process \d+\): it does not find the key held by A`},
+		asNoise:     {``, `worker A \(process \d+\): step "hold": invalid character`},
 	} {
 		t.Run(as, func(t *testing.T) {
 			code, out, stderr, tmp := runDemo(t, as)
 			if code != 1 {
 				t.Errorf("exit code %d", code)
 			}
-			if !strings.Contains(out, want.out) || !strings.Contains(stderr, want.err) || strings.Contains(out, "changed nothing") {
+			if !regexp.MustCompile(want.out).MatchString(out) || !regexp.MustCompile(want.err).MatchString(stderr) || strings.Contains(out, "changed nothing") {
 				t.Errorf("stdout:\n%s\nstderr:\n%s", out, stderr)
-			}
-			if as == asEscape && !regexp.MustCompile(`- +the row has the summary "A: [^"]*",\s+not\s+B's`).MatchString(out) {
-				t.Errorf("the judgement does not name the summary:\n%s", out)
 			}
 			if left := filesIn(t, tmp); left != nil {
 				t.Errorf("left behind: %v", left)
@@ -204,7 +231,7 @@ func TestHang(t *testing.T) {
 		t.Setenv(asEnv, asHang)
 		t.Setenv("TMPDIR", t.TempDir())
 		ctx, cancel := context.WithCancelCause(t.Context())
-		err := demo(ctx, &watcher{text: "row ", call: func() { cancel(late) }}, false)
+		err := demo(ctx, &watcher{text: "row ", call: func() { cancel(late) }}, engines[0], "", false)
 		if !errors.Is(err, late) {
 			t.Fatalf("demo: %v", err)
 		}
@@ -219,11 +246,11 @@ func TestHang(t *testing.T) {
 			t.Errorf("left behind: %v", left)
 		}
 	})
-	t.Run("B, A stopped", func(t *testing.T) {
-		t.Setenv(asEnv, asHangB)
+	t.Run("A stopped, B waiting", func(t *testing.T) {
+		t.Setenv(asEnv, asCommand)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		out := &watcher{text: "stopped by SIGSTOP", call: func() { cancel(late) }}
-		s, err := play(ctx, newPrinter(out), executable(t), filepath.Join(t.TempDir(), "demo.db"))
+		s, err := play(ctx, newPrinter(out), executable(t), stageAt(t, t.TempDir()))
 		if !errors.Is(err, late) {
 			t.Fatalf("play: %v\n%s", err, out)
 		}
@@ -238,7 +265,7 @@ func TestLate(t *testing.T) {
 	late := errors.New("late")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(late)
-	if err := demo(ctx, io.Discard, false); !errors.Is(err, late) {
+	if err := demo(ctx, io.Discard, engines[0], "", false); !errors.Is(err, late) {
 		t.Errorf("demo: %v", err)
 	}
 }
@@ -246,7 +273,6 @@ func TestLate(t *testing.T) {
 // TestKill: whatever state a process is in.
 func TestKill(t *testing.T) {
 	t.Setenv(asEnv, asHang)
-	path := filepath.Join(t.TempDir(), "demo.db")
 	for name, before := range map[string]func(*process) error{
 		"running": func(*process) error { return nil },
 		"stopped": func(p *process) error { _, err := p.pause(t.Context()); return err },
@@ -263,7 +289,7 @@ func TestKill(t *testing.T) {
 		"killed": func(p *process) error { return p.kill() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := start(executable(t), "A", path)
+			p, err := start(executable(t), job{Worker: "A"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -283,7 +309,7 @@ func TestKill(t *testing.T) {
 // TestResumeNotices: somebody else continued the process.
 func TestResumeNotices(t *testing.T) {
 	t.Setenv(asEnv, asHang)
-	p, err := start(executable(t), "A", filepath.Join(t.TempDir(), "demo.db"))
+	p, err := start(executable(t), job{Worker: "A"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +321,7 @@ func TestResumeNotices(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := <-p.states
-	if s != (state{text: "continued"}) {
+	if s != (state{continued: true, text: "continued"}) {
 		t.Fatalf("state %+v", s)
 	}
 	// As it would be found: not yet received.
@@ -320,8 +346,8 @@ func TestStateOf(t *testing.T) {
 		{syscall.WaitStatus(syscall.SIGKILL), state{ended: true, text: "ended by the signal " + strconv.Quote(syscall.SIGKILL.String())}},
 		{stopped(syscall.SIGSTOP), state{stopped: true, text: "stopped by SIGSTOP"}},
 		{stopped(syscall.SIGTRAP), state{text: "stopped by the signal " + strconv.Quote(syscall.SIGTRAP.String())}},
-		{0xffff, state{text: "continued"}},                   // Linux
-		{stopped(syscall.SIGCONT), state{text: "continued"}}, // macOS
+		{0xffff, state{continued: true, text: "continued"}},                   // Linux
+		{stopped(syscall.SIGCONT), state{continued: true, text: "continued"}}, // macOS
 	} {
 		if got := stateOf(tt.ws); got != tt.want {
 			t.Errorf("%#x: %+v, want %+v", uint32(tt.ws), got, tt.want)
@@ -329,17 +355,77 @@ func TestStateOf(t *testing.T) {
 	}
 }
 
+// TestPauseUnless: a worker that would keep others waiting is continued and stopped again.
+func TestPauseUnless(t *testing.T) {
+	t.Setenv(asEnv, asHang)
+	p, err := start(executable(t), job{Worker: "A"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.kill()
+	calls := 0
+	s, err := p.pauseUnless(t.Context(), func(context.Context) (bool, error) {
+		calls++
+		return calls < 3, nil
+	})
+	if err != nil || !s.stopped || calls != 3 {
+		t.Errorf("state %+v after %d calls, %v", s, calls, err)
+	}
+	if undisturbed, err := p.resume(); !undisturbed || err != nil {
+		t.Errorf("it did not stay stopped: %t, %v", undisturbed, err)
+	}
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	late, broken := errors.New("late"), errors.New("broken")
+	if _, err := p.pauseUnless(ctx, func(context.Context) (bool, error) { cancel(late); return true, nil }); !errors.Is(err, late) {
+		t.Errorf("it never finds a moment: %v", err)
+	}
+	if _, err := p.pauseUnless(t.Context(), func(context.Context) (bool, error) { return false, broken }); !errors.Is(err, broken) {
+		t.Errorf("it cannot know the moment: %v", err)
+	}
+}
+
+// TestLocked: whoever is in the middle of a write keeps the store's file locked.
+func TestLocked(t *testing.T) {
+	s := stageAt(t, t.TempDir())
+	db, err := s.engine.open(t.Context(), s.Leases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, want := range []bool{false, true, false} {
+		if want {
+			if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := s.locked(t.Context()); got != want || err != nil {
+			t.Errorf("locked: %t, %v; want %t", got, err, want)
+		}
+		if want {
+			if _, err := conn.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // TestJudge: what a real run gives is right, and each thing that differs is noticed.
 func TestJudge(t *testing.T) {
 	t.Setenv(asEnv, asCommand)
-	good, err := play(t.Context(), newPrinter(io.Discard), executable(t), filepath.Join(t.TempDir(), "demo.db"))
+	good, err := play(t.Context(), newPrinter(io.Discard), executable(t), stageAt(t, t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if wrong := judge(good); wrong != nil {
 		t.Fatalf("the real run is judged wrong: %q", wrong)
 	}
-	failed := func(r *report) { r.fail(errors.New("other")) }
+	failed := func(r *report) { r.Refusal = nil; r.fail(errors.New("other")) }
 	for name, tt := range map[string]struct {
 		change func(*story)
 		want   string
@@ -349,50 +435,62 @@ func TestJudge(t *testing.T) {
 		"row with a fence":          {func(s *story) { s.before.Fence = lease.Fence{Count: 7}.Text() }, "the row was not new"},
 		"row without a fence":       {func(s *story) { s.before.Fence = "x" }, "the row was not new"},
 		"one process":               {func(s *story) { s.pidB = s.pidA }, "not two processes"},
-		"claim A failed":            {func(s *story) { failed(&s.claimA) }, "A claimed the row"},
-		"claim A without a fence":   {func(s *story) { s.claimA.Fence = lease.Fence{} }, "A claimed the row"},
-		"claim A with a wrong one":  {func(s *story) { s.claimA.Fence.Count++ }, "A claimed the row"},
+		"hold A failed":             {func(s *story) { failed(&s.holdA) }, "A did not get a lease"},
+		"hold A without a fence":    {func(s *story) { s.holdA.Fence = lease.Fence{} }, "A did not get a lease"},
+		"hold A of another key":     {func(s *story) { s.holdA.Lease = "chat/43" }, "A did not get a lease"},
 		"read A failed":             {func(s *story) { failed(&s.readA) }, "A read"},
 		"read A of nothing":         {func(s *story) { s.readA.Rows = 0 }, "A read 0 messages"},
 		"read A of another text":    {func(s *story) { s.readA.Sent[0].Text += " " }, "not sent as it is written"},
 		"read A of other arguments": {func(s *story) { s.readA.Sent[0].Args[0] = "43" }, "not sent as it is written"},
 		"read A sent twice":         {func(s *story) { s.readA.Sent = append(s.readA.Sent, s.readA.Sent...) }, "not sent as it is written"},
+		"key free for B":            {func(s *story) { s.tryB.Holder = "" }, "B did not find the key held by A"},
+		"key held by another":       {func(s *story) { s.tryB.Holder = "worker C" }, `by "worker C"`},
 		"A ended":                   {func(s *story) { s.pausedA = state{ended: true, text: "exit status 0"} }, "A was not stopped: exit status 0"},
 		"A continued":               {func(s *story) { s.stayedA = false }, "A did not stay stopped"},
-		"claim B failed":            {func(s *story) { failed(&s.claimB) }, "B claimed the row"},
-		"claim B with A's fence":    {func(s *story) { s.claimB.Fence = s.claimA.Fence }, "B claimed the row"},
+		"hold B failed":             {func(s *story) { failed(&s.holdB) }, "B did not get a lease"},
+		"hold B with A's fence":     {func(s *story) { s.holdB.Fence = s.holdA.Fence }, "is not above A's"},
+		"hold B with a lower one":   {func(s *story) { s.holdB.Fence = lease.Fence{Count: 1} }, "is not above A's"},
 		"read B failed":             {func(s *story) { failed(&s.readB) }, "B read"},
 		"write B failed":            {func(s *story) { failed(&s.writeB) }, "B did not write one row"},
 		"write B of no row":         {func(s *story) { s.writeB.Rows = 0 }, "B did not write one row"},
-		"write B with A's fence":    {func(s *story) { s.writeB.Fence = s.claimA.Fence }, "B did not write one row"},
+		"write B with A's fence":    {func(s *story) { s.writeB.Fence = s.holdA.Fence }, "B did not write one row"},
 		"write B of A's summary":    {func(s *story) { s.writeB.Args[0] = literal(summaryA) }, "B did not write its summary"},
 		"write B not sent":          {func(s *story) { s.writeB.Sent = nil }, "nothing was sent"},
-		"write B sent bare":         {func(s *story) { s.writeB.Sent[0].Text = writeSQL }, "without the fence"},
+		"write B sent bare":         {func(s *story) { s.writeB.Sent[0].Text = s.writeText() }, "without the fence"},
+		"write B sent without":      {func(s *story) { s.writeB.Sent[0].Args = s.writeB.Args }, "without the fence"},
 		"write B changed nothing":   {func(s *story) { s.writeB.Sent[0].Changed = 0 }, "B's write changed 0 rows"},
+		"lease of B lost":           {func(s *story) { s.endB.Error = lease.ErrLost.Error() }, "B's lease did not last"},
 		"write A passed":            {func(s *story) { s.writeA.Error, s.writeA.Fenced, s.writeA.Refusal, s.writeA.Rows = "", false, nil, 1 }, "was not refused"},
-		"write A failed otherwise":  {func(s *story) { s.writeA.Refusal = nil; failed(&s.writeA) }, "was not refused"},
+		"write A failed otherwise":  {func(s *story) { failed(&s.writeA) }, "was not refused"},
 		"write A without an error":  {func(s *story) { s.writeA.Error = "" }, "does not name the fences"},
 		"write A refused, and one":  {func(s *story) { s.writeA.Rows = 1 }, "was not refused"},
-		"write A with a new fence":  {func(s *story) { s.writeA.Fence = s.claimB.Fence }, "not with its old lease's"},
+		"write A with a new fence":  {func(s *story) { s.writeA.Fence = s.holdB.Fence }, "not with its old lease's"},
 		"write A of B's summary":    {func(s *story) { s.writeA.Args[0] = literal(summaryB) }, "A did not write its summary"},
 		"write A not sent":          {func(s *story) { s.writeA.Sent = nil }, "nothing was sent"},
-		"write A sent bare":         {func(s *story) { s.writeA.Sent[0].Text = writeSQL }, "without the fence"},
+		"write A sent bare":         {func(s *story) { s.writeA.Sent[0].Text = s.writeText() }, "without the fence"},
 		"write A changed the row":   {func(s *story) { s.writeA.Sent[0].Changed = 1 }, "A's write changed 1 rows"},
 		"no FencedError":            {func(s *story) { s.writeA.Refusal = nil }, "no *FencedError"},
 		"refusal of another fence":  {func(s *story) { s.writeA.Refusal.Fence.Count = 9 }, "does not name the fences"},
 		"refusal by another fence":  {func(s *story) { s.writeA.Refusal.Stored.Count = 9 }, "does not name the fences"},
 		"refusal of another table":  {func(s *story) { s.writeA.Refusal.Table = "users" }, "names table"},
 		"refusal of another lease":  {func(s *story) { s.writeA.Refusal.Lease = "chats/43" }, "names table"},
-		"end A":                     {func(s *story) { s.endA = state{ended: true, text: "exit status 1"} }, "A ended with exit status 1"},
-		"end B":                     {func(s *story) { s.endB = state{ended: true, text: "exit status 1"} }, "B ended with exit status 1"},
+		"context A lives":           {func(s *story) { s.lostA = report{} }, "A's context does not say ErrLost: none"},
+		"context A ended otherwise": {func(s *story) { s.lostA.Lost = false; failed(&s.lostA) }, "A's context does not say ErrLost: other"},
+		"second write A passed":     {func(s *story) { s.againA.Error, s.againA.Canceled = "", false }, "was sent 0 times, and did not fail"},
+		"second write A sent":       {func(s *story) { s.againA.Sent = s.writeA.Sent }, "with the ended context was sent 2 times"},
+		"second write A of another": {func(s *story) { s.againA.Written = s.readText() }, "with the ended context"},
+		"Hold A without ErrLost":    {func(s *story) { s.endA.Lost = false }, "did not return both"},
+		"Hold A without ErrFenced":  {func(s *story) { s.endA.Fenced = false }, "did not return both"},
+		"end A":                     {func(s *story) { s.exitA = state{ended: true, text: "exit status 1"} }, "A ended with exit status 1"},
+		"end B":                     {func(s *story) { s.exitB = state{ended: true, text: "exit status 1"} }, "B ended with exit status 1"},
 		"row of A":                  {func(s *story) { s.after.Summary = summaryA }, "not B's"},
-		"row with A's fence":        {func(s *story) { s.after.Fence = s.claimA.Fence.Text() }, "not B's"},
+		"row with A's fence":        {func(s *story) { s.after.Fence = s.holdA.Fence.Text() }, "not B's"},
 		"row with a short fence":    {func(s *story) { s.after.Fence = "2" }, "not B's"},
 		"another row":               {func(s *story) { s.rowsAfter = 2 }, "2, not 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := good
-			for _, r := range []*report{&s.claimA, &s.readA, &s.claimB, &s.readB, &s.writeB, &s.writeA} {
+			for _, r := range []*report{&s.holdA, &s.readA, &s.tryB, &s.holdB, &s.readB, &s.writeB, &s.endB, &s.writeA, &s.lostA, &s.againA, &s.endA} {
 				r.Args, r.Sent = slices.Clone(r.Args), slices.Clone(r.Sent)
 				for i := range r.Sent {
 					r.Sent[i].Args = slices.Clone(r.Sent[i].Args)
@@ -413,10 +511,11 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestRecorder: what is sent without going through Exec and Query shows too, and errors do.
+// TestRecorder: what is sent shows, whichever way it goes, and errors do.
 func TestRecorder(t *testing.T) {
 	recorder := &recorder{}
-	c, err := fencedsql.NewConnector(recordingConnector{dataSource(filepath.Join(t.TempDir(), "r.db")), recorder}, fencedsql.WithTables(chats))
+	file := sqliteConnector(dataSource(filepath.Join(t.TempDir(), "r.db"), ""))
+	c, err := fencedsql.NewConnector(recordingConnector{file, recorder}, fencedsql.WithTables(fencedsql.Table{Name: "chats"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -430,18 +529,33 @@ func TestRecorder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
+	if _, err := st.Exec(7); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := db.Exec("INSERT INTO t VALUES (?), (?), (?)", "it's", nil, 4); err != nil {
 		t.Fatal(err)
 	}
 	_, none := db.Exec("INSERT INTO none VALUES (1)")
-	if none == nil {
+	_, unprepared := db.Prepare("SELECT none")
+	if none == nil || unprepared == nil {
 		t.Fatal("no error")
+	}
+	read, err := db.Prepare("SELECT a FROM t WHERE a = ?")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	var a int
+	if err := read.QueryRow(4).Scan(&a); err != nil || a != 4 {
+		t.Fatalf("%d, %v", a, err)
 	}
 	want := []statement{
 		{Text: "CREATE TABLE t (a)", Args: []string{}, Exec: true},
-		{Text: "INSERT INTO t VALUES (?)"},
+		{Text: "INSERT INTO t VALUES (?)", Args: []string{"7"}, Exec: true, Changed: 1},
 		{Text: "INSERT INTO t VALUES (?), (?), (?)", Args: []string{"'it''s'", "NULL", "4"}, Exec: true, Changed: 3},
 		{Text: "INSERT INTO none VALUES (1)", Args: []string{}, Exec: true, Error: none.Error()},
+		{Text: "SELECT none", Error: unprepared.Error()},
+		{Text: "SELECT a FROM t WHERE a = ?", Args: []string{"4"}},
 	}
 	same := func(a, b statement) bool {
 		args := slices.Equal(a.Args, b.Args)

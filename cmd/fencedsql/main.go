@@ -1,8 +1,12 @@
 // Fencedsql is the command of the fencedsql driver.
 //
-//	fencedsql demo [-keep]
+//	fencedsql demo                plays, with real processes, how a paused worker's late write is refused
+//	fencedsql leases ddl          prints the tables of a lease store (package lease/sqlstore)
+//	fencedsql leases list         shows who holds which key
+//	fencedsql leases raise-above  makes a store safe that was restored from a backup
 //
-// plays on a SQLite file, with real processes, how a paused worker's late write is refused.
+// "fencedsql help" and -h show the flags. A data source name is given by a flag or, better, in the environment, since
+// other users of the machine see command lines.
 //
 // Exit codes: 0 is success, 1 a failure, 2 a mistake in the call or a machine that the command cannot run on.
 package main
@@ -31,6 +35,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"demo", "play the story of a paused worker whose late write is refused", demoCommand},
+		{"leases", "look after a lease store: its tables, its leases, a restored one", leasesCommand},
 		{name: workerCommandName, run: workerCommand},
 	}
 }
@@ -46,7 +51,21 @@ func main() {
 }
 
 func run(args []string, std streams) int {
-	fs := flag.NewFlagSet("fencedsql", flag.ContinueOnError)
+	return dispatch("fencedsql", commands(), args, std)
+}
+
+// dispatch runs the one of the commands that the arguments name.
+func dispatch(name string, list []command, args []string, std streams) int {
+	usage := func(w io.Writer) {
+		fmt.Fprintf(w, "Usage: %s <command> [flags]\n\n", name)
+		for _, c := range list {
+			if c.summary != "" {
+				fmt.Fprintf(w, "  %-12s %s\n", c.name, c.summary)
+			}
+		}
+		fmt.Fprintf(w, "\n%s <command> -h shows a command's flags.\n", name)
+	}
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	if code, done := parse(fs, args, usage, std); done {
 		return code
 	}
@@ -54,26 +73,17 @@ func run(args []string, std streams) int {
 		usage(std.err)
 		return exitUsage
 	}
-	for _, c := range commands() {
+	if fs.Arg(0) == "help" {
+		return dispatch(name, list, append(fs.Args()[1:], "-h"), std)
+	}
+	for _, c := range list {
 		if c.name == fs.Arg(0) {
 			return c.run(fs.Args()[1:], std)
 		}
 	}
-	fmt.Fprintf(std.err, "fencedsql: there is no command %q\n\n", fs.Arg(0))
+	fmt.Fprintf(std.err, "%s: there is no command %q\n\n", name, fs.Arg(0))
 	usage(std.err)
 	return exitUsage
-}
-
-func usage(w io.Writer) {
-	fmt.Fprintln(w, "Usage: fencedsql <command> [flags]")
-	fmt.Fprintln(w)
-	for _, c := range commands() {
-		if c.summary != "" {
-			fmt.Fprintf(w, "  %-8s %s\n", c.name, c.summary)
-		}
-	}
-	fmt.Fprintln(w)
-	fmt.Fprintln(w, "fencedsql <command> -h shows a command's flags.")
 }
 
 // parse reads the flags. If the command ends here, with help or with a mistake, done is true and code its exit code.
@@ -88,7 +98,23 @@ func parse(fs *flag.FlagSet, args []string, usage func(io.Writer), std streams) 
 		usage(std.out)
 		return exitOK, true
 	}
-	fmt.Fprintf(std.err, "%s: %v\n\n", fs.Name(), err)
+	return misused(fs.Name(), err, usage, std), true
+}
+
+// parseAll is parse for a command that takes flags and nothing else.
+func parseAll(fs *flag.FlagSet, args []string, usage func(io.Writer), std streams) (code int, done bool) {
+	if code, done := parse(fs, args, usage, std); done {
+		return code, done
+	}
+	if fs.NArg() > 0 {
+		return misused(fs.Name(), fmt.Errorf("it takes no arguments, got %q", fs.Arg(0)), usage, std), true
+	}
+	return exitOK, false
+}
+
+// misused says what is wrong with the call.
+func misused(name string, err error, usage func(io.Writer), std streams) int {
+	fmt.Fprintf(std.err, "%s: %v\n\n", name, err)
 	usage(std.err)
-	return exitUsage, true
+	return exitUsage
 }

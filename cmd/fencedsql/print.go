@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/fencedsql/fencedsql/lease"
 )
 
 // printer prints the story for people, in fewer than 100 columns.
@@ -15,6 +15,7 @@ type printer struct {
 	w     io.Writer
 	color bool
 	steps int
+	names []string // of fences, each after its literal
 }
 
 const (
@@ -72,17 +73,13 @@ func (p *printer) field(name, text string, s style) {
 
 // sql prints what a worker's program says and what was sent.
 func (p *printer) sql(r report) {
-	p.field("written", shorten(r.Written), plain)
+	p.field("written", p.shorten(r.Written), plain)
 	p.args(r.Args)
-	reads := slices.DeleteFunc(slices.Clone(r.Sent), func(s statement) bool { return !readsSchema(s.Text) })
-	if len(reads) > 0 {
-		p.field("sent", count(int64(len(reads)), "read")+" of the schema: is the table as registered? Asked once per pool", plain)
+	if n := len(r.Asked); n > 0 {
+		p.field("sent", count(int64(n), "read")+" of schema and settings, once per pool: is the table as registered?", plain)
 	}
 	for _, s := range r.Sent {
-		if readsSchema(s.Text) && s.Error == "" {
-			continue
-		}
-		p.field("sent", shorten(s.Text), plain)
+		p.field("sent", p.shorten(s.Text), plain)
 		p.args(s.Args)
 		if s.Exec {
 			p.field("changed", count(s.Changed, "row"), plain)
@@ -91,17 +88,48 @@ func (p *printer) sql(r report) {
 			p.field("error", s.Error, red)
 		}
 	}
+	if len(r.Asked)+len(r.Sent) == 0 {
+		p.field("sent", "nothing", plain)
+	}
+}
+
+// outcome prints what came of a write that is not to succeed.
+func (p *printer) outcome(r report) {
+	switch {
+	case r.Fenced:
+		p.field("outcome", "refused: errors.Is(err, fencedsql.ErrFenced)", green)
+		p.field("error", r.Error, plain)
+	case r.Canceled:
+		p.field("outcome", r.Error+", from database/sql: it looks at the context before it sends anything", green)
+	case r.Error != "":
+		p.field("outcome", r.Error, red)
+	default:
+		p.field("outcome", count(r.Rows, "row")+" changed, no error", red)
+	}
+}
+
+// lostStyle is that of an error that is to be ErrLost.
+func lostStyle(r report) style {
+	if r.Lost {
+		return green
+	}
+	return red
+}
+
+// fence prints a worker's fence, and gives it its name in what follows.
+func (p *printer) fence(name string, f lease.Fence) {
+	p.field("fence"+name, f.String(), plain)
+	names := []string{literal(f.Text()), "fence" + name}
+	if bound, err := f.Next(); err == nil {
+		names = append(names, literal(bound.Text()), "fence"+name+"+1")
+	}
+	p.names = append(names, p.names...) // the newest first: it may be the one before, plus 1
 }
 
 func (p *printer) args(args []string) {
 	if len(args) > 0 {
-		p.field("with", shorten(strings.Join(args, ", ")), plain)
+		p.field("with", p.shorten(strings.Join(args, ", ")), plain)
 	}
-}
-
-// readsSchema tells the reads that check a table from the statements of the story.
-func readsSchema(text string) bool {
-	return strings.HasPrefix(text, "SELECT") && (strings.Contains(text, "pragma_") || strings.Contains(text, "sqlite_schema"))
 }
 
 func count(n int64, what string) string {
@@ -111,14 +139,9 @@ func count(n int64, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-var fenceLiteral = regexp.MustCompile(`'0[0-9]{39}'`)
-
-// shorten leaves out zeros of a fence's 40 digits.
-func shorten(sql string) string {
-	return fenceLiteral.ReplaceAllStringFunc(sql, func(quoted string) string {
-		digits := strings.TrimLeft(strings.Trim(quoted, "'"), "0")
-		return "'0…0" + digits + "'"
-	})
+// shorten puts the names of fences in the place of their 40 digits.
+func (p *printer) shorten(sql string) string {
+	return strings.NewReplacer(append(p.names, zeroFence, "'0…0'")...).Replace(sql)
 }
 
 // wrap breaks each line of a text at its spaces. A word that is longer than the width stays whole.

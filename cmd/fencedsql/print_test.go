@@ -29,14 +29,21 @@ func TestWrap(t *testing.T) {
 
 func TestShorten(t *testing.T) {
 	text := func(f lease.Fence) string { return literal(f.Text()) }
+	a, b := lease.Fence{Epoch: 1, Count: 10}, lease.Fence{Epoch: 1, Count: 11}
+	p := newPrinter(&bytes.Buffer{})
+	p.fence("A", a)
+	if got := p.shorten(text(b)); got != "fenceA+1" {
+		t.Errorf("shorten(A's bound) = %s", got)
+	}
+	p.fence("B", b)
 	for in, want := range map[string]string{
-		text(lease.Fence{}):                             "'0…0'",
-		text(lease.Fence{Count: 10}) + ", '7'":          "'0…010', '7'",
-		text(lease.Fence{Epoch: 1}):                     "'0…018446744073709551616'",
-		"'0000', 0, " + strings.Repeat("0", 40):         "'0000', 0, " + strings.Repeat("0", 40),
-		"'" + strings.Repeat("0", 41) + "', 'no fence'": "'" + strings.Repeat("0", 41) + "', 'no fence'",
+		text(lease.Fence{}):                     "'0…0'",
+		text(a) + ", '7', " + text(b):           "fenceA, '7', fenceB",
+		text(lease.Fence{Epoch: 1, Count: 12}):  "fenceB+1",
+		text(lease.Fence{Count: 10}):            text(lease.Fence{Count: 10}),
+		"'0000', 0, " + strings.Repeat("0", 40): "'0000', 0, " + strings.Repeat("0", 40),
 	} {
-		if got := shorten(in); got != want {
+		if got := p.shorten(in); got != want {
 			t.Errorf("shorten(%s) = %s, want %s", in, got, want)
 		}
 	}

@@ -13,10 +13,11 @@ import (
 
 // state is a change of a process that its parent is told of.
 type state struct {
-	stopped bool // by SIGSTOP
-	ended   bool
-	clean   bool   // ended with exit status 0
-	text    string // "stopped by SIGSTOP", "exit status 0", …
+	stopped   bool // by SIGSTOP
+	continued bool
+	ended     bool
+	clean     bool   // ended with exit status 0
+	text      string // "stopped by SIGSTOP", "exit status 0", …
 }
 
 // process is a running worker. Its states come from the system (see watch) and its reports from itself.
@@ -34,9 +35,9 @@ type reported struct {
 	err error
 }
 
-// start starts a worker process. End it with kill, whatever happens.
-func start(exe, name, path string) (*process, error) {
-	cmd := exec.Command(exe, workerCommandName, name, path)
+// start starts a worker process and tells it its job. End it with kill, whatever happens.
+func start(exe string, j job) (*process, error) {
+	cmd := exec.Command(exe, workerCommandName)
 	cmd.Stderr = os.Stderr
 	ownGroup(cmd)
 	in, err := cmd.StdinPipe()
@@ -50,7 +51,7 @@ func start(exe, name, path string) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &process{name: name, pid: cmd.Process.Pid, os: cmd.Process, in: in, reports: make(chan reported, 1)}
+	p := &process{name: j.Worker, pid: cmd.Process.Pid, os: cmd.Process, in: in, reports: make(chan reported, 1)}
 	p.states = watch(cmd.Process)
 	go func() {
 		defer close(p.reports)
@@ -67,6 +68,9 @@ func start(exe, name, path string) (*process, error) {
 			}
 		}
 	}()
+	if err := p.tell(j.line()); err != nil {
+		return nil, errors.Join(err, p.kill())
+	}
 	return p, nil
 }
 
@@ -101,11 +105,37 @@ func (p *process) pause(ctx context.Context) (state, error) {
 	if err := sendStop(p.os); err != nil {
 		return state{}, p.errorf("%w", err)
 	}
-	select {
-	case s := <-p.states:
-		return s, nil
-	case <-ctx.Done():
-		return state{}, p.errorf("it does not stop: %w", context.Cause(ctx))
+	for {
+		select {
+		case s := <-p.states:
+			if !s.continued { // by a call of resume before
+				return s, nil
+			}
+		case <-ctx.Done():
+			return state{}, p.errorf("it does not stop: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// pauseUnless is pause at a moment when there is no harm in it. It continues the process and tries again as long as
+// there is.
+func (p *process) pauseUnless(ctx context.Context, harm func(context.Context) (bool, error)) (state, error) {
+	for {
+		s, err := p.pause(ctx)
+		if err != nil || !s.stopped {
+			return s, err
+		}
+		if bad, err := harm(ctx); !bad || err != nil {
+			return s, err
+		}
+		if _, err := p.resume(); err != nil {
+			return s, err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return s, p.errorf("it finds no moment to stop it: %w", context.Cause(ctx))
+		}
 	}
 }
 

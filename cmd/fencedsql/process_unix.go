@@ -66,5 +66,5 @@ func stateOf(ws syscall.WaitStatus) state {
 	case ws&0xff == stopped && sig != syscall.SIGCONT:
 		return state{text: fmt.Sprintf("stopped by the signal %q", sig)}
 	}
-	return state{text: "continued"}
+	return state{continued: true, text: "continued"}
 }
