@@ -71,7 +71,8 @@
 //
 // Give the store a [sql.DB] of its own, or one with connections to spare: in a pool whose connections are all busy,
 // renewals wait, and leases are lost. For SQLite set a busy timeout, shorter than the leases' time: go-sqlite3 waits for
-// that long even if the context has ended.
+// that long even if the context has ended. A process that is stopped in the middle of a write to the file keeps it locked;
+// nobody takes or renews a lease there until it goes on or is killed. A server has no such moment.
 package sqlstore
 
 import (
