@@ -31,7 +31,8 @@
 // The fence's epoch is in milliseconds: each [Open] raises it to the database's time, or by one if it is there already.
 // Its count is counted by the database: on PostgreSQL by a sequence, so that those who take different keys need not wait
 // for each other, and the epoch is raised by itself when the server is another or was started since; on the others in
-// microseconds, where a lease takes the database's time, or the last count plus one if that is larger.
+// microseconds, where a lease takes the database's time, or the last count plus one if that is larger. Such fences need
+// 128 bits: a table with the encoding lease.Int64 refuses them.
 //
 // The row of a key stays when its lease is given back: some 150 bytes and the key itself.
 //
