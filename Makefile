@@ -38,3 +38,4 @@ benchstat:
 
 fuzz:
 	go test ./rewrite -run '^$$' -fuzz FuzzSQLite -fuzztime 60s
+	cd integration && go test ./witness -run '^$$' -fuzz FuzzWitness -fuzztime 60s -fuzzminimizetime 10x

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	fencedsql "github.com/fencedsql/fencedsql/driver"
+	"github.com/fencedsql/fencedsql/integration/witness"
 	"github.com/fencedsql/fencedsql/lease"
 	"github.com/jackc/pgx/v5"
 )
@@ -698,7 +699,7 @@ func TestReturningKeepsItsShape(t *testing.T) {
 					null, ok := c.Nullable()
 					head += fmt.Sprintf("%s %s %v %v %v, ", c.Name(), c.DatabaseTypeName(), c.ScanType(), null, ok)
 				}
-				return head, render(v, rs)
+				return head, witness.Render(v, rs)
 			}
 			wantHead, want := shape(v.bare, context.Background())
 			v.reset()

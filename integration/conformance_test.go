@@ -393,6 +393,27 @@ func (v *env) statement(s *statement, text string, r road) {
 	v.clean()
 }
 
+// TestWitness: it records bare writes of every kind, in every fenced table.
+func TestWitness(t *testing.T) {
+	each(t, func(t *testing.T, e *engine) {
+		v := e.open(t)
+		for _, table := range tables {
+			columns := "(id, v) VALUES (3, 'x')"
+			if table.Name == "pair" {
+				columns = "(a, b, v) VALUES (3, 3, 'x')"
+			}
+			for _, write := range []string{"INSERT INTO " + table.Name + " " + columns, "UPDATE " + table.Name + " SET v = 'x'", "DELETE FROM " + table.Name} {
+				v.reset()
+				v.under(6)
+				v.do(write)
+				if op, _, _ := strings.Cut(write, " "); !strings.Contains(v.show("violations"), op+" "+table.Name) {
+					t.Errorf("%s: not seen", write)
+				}
+			}
+		}
+	})
+}
+
 // everything shows all fenced tables.
 func (v *env) everything() string {
 	v.Helper()

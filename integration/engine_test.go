@@ -12,6 +12,7 @@ import (
 
 	fencedsql "github.com/fencedsql/fencedsql/driver"
 	"github.com/fencedsql/fencedsql/integration/servers"
+	"github.com/fencedsql/fencedsql/integration/witness"
 	"github.com/fencedsql/fencedsql/lease"
 )
 
@@ -73,29 +74,9 @@ func (d *dialectTexts) mark(text string) string {
 }
 
 // tables are the fenced tables of the suite.
-var tables = []fencedsql.Table{
-	{Name: "j", Key: []string{"id"}},
-	{Name: "pair", Fence: "pair_fence", Key: []string{"a", "b"}},
-	{Name: "nokey"},
-	{Name: "onlyonce", Key: []string{"id"}, Once: true},
-	{Name: "counted", Key: []string{"id"}, Encoding: lease.Int64},
-}
+var tables = witness.Tables
 
-// rows are what the tables hold at the beginning of each case: in j, as in
-// all others, row 1 has fence 5 and row 2 has fence 7.
-var rows = []string{
-	`DELETE FROM j`, `DELETE FROM pair`, `DELETE FROM nokey`, `DELETE FROM onlyonce`, `DELETE FROM counted`, `DELETE FROM src`, `DELETE FROM plain`,
-	`INSERT INTO j (id, v, n, fence) VALUES (1, 'a', 10, '` + text(5) + `'), (2, 'b', 20, '` + text(7) + `')`,
-	`INSERT INTO pair (a, b, v, pair_fence) VALUES (1, 1, 'a', '` + text(5) + `'), (1, 2, 'b', '` + text(7) + `')`,
-	`INSERT INTO nokey (id, v, fence) VALUES (1, 'a', '` + text(5) + `'), (2, 'b', '` + text(7) + `')`,
-	`INSERT INTO onlyonce (id, v, fence) VALUES (1, 'a', '` + text(5) + `'), (2, 'b', '` + text(7) + `')`,
-	`INSERT INTO counted (id, v, fence) VALUES (1, 'a', 5), (2, 'b', 7)`,
-	`INSERT INTO src (id, v, n, fence) VALUES (1, 's1', 1, '` + text(99) + `'), (2, 's2', 2, '` + text(99) + `'), (3, 's3', 3, '` + text(99) + `')`,
-	`INSERT INTO plain (id, v) VALUES (1, 'p')`,
-	`DELETE FROM violations`,
-}
-
-func text(n uint64) string { return lease.Fence{Count: n}.Text() }
+func text(n uint64) string { return witness.Text(n) }
 
 // env is one case on one engine: the fenced database under test, and the bare
 // one through which the outcome is read.
@@ -166,8 +147,7 @@ func (v *env) do(texts ...string) {
 
 func (v *env) reset() {
 	v.Helper()
-	v.do("UPDATE witness SET fence = NULL")
-	v.do(rows...)
+	v.do(witness.Rows...)
 }
 
 // under gives the context of a lease with that fence and tells the witness;
@@ -178,54 +158,18 @@ func (v *env) under(fence uint64) context.Context {
 		v.do("UPDATE witness SET fence = NULL")
 		return context.Background()
 	}
-	v.do("UPDATE witness SET fence = '" + text(fence) + "'")
+	v.do(witness.Lease(fence))
 	return lease.New(fmt.Sprintf("key under %d", fence), lease.Fence{Count: fence}).Context(context.Background())
 }
 
-// show reads a table with the bare driver: its columns by "|", rows by ", ",
-// fences without their zeros.
+// show reads a table with the bare driver, as witness.Render shows it.
 func (v *env) show(table string) string {
 	v.Helper()
 	rs, err := v.bare.Query("SELECT * FROM " + table + " ORDER BY 1, 2")
 	if err != nil {
 		v.Fatal(err)
 	}
-	return render(v, rs)
-}
-
-func render(t testing.TB, rs *sql.Rows) string {
-	t.Helper()
-	defer rs.Close()
-	cols, err := rs.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var lines []string
-	for rs.Next() {
-		vals := make([]any, len(cols))
-		for i := range vals {
-			vals[i] = new(sql.NullString)
-		}
-		if err := rs.Scan(vals...); err != nil {
-			t.Fatal(err)
-		}
-		parts := make([]string, len(cols))
-		for i := range vals {
-			s := vals[i].(*sql.NullString)
-			parts[i] = s.String
-			if !s.Valid {
-				parts[i] = "NULL"
-			}
-			if len(parts[i]) == 40 {
-				parts[i] = "f" + strings.TrimLeft(parts[i], "0")
-			}
-		}
-		lines = append(lines, strings.Join(parts, "|"))
-	}
-	if err := rs.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return strings.Join(lines, ", ")
+	return witness.Render(v, rs)
 }
 
 // want checks a table's rows, and that the witness saw no bare write.
@@ -314,29 +258,15 @@ func only(all []*engine) []*engine {
 	if want == "" {
 		return all
 	}
-	var out []*engine
+	return named(all, strings.Split(want, ",")...)
+}
+
+// named are the engines whose names begin so.
+func named(all []*engine, prefixes ...string) (out []*engine) {
 	for _, e := range all {
-		for _, w := range strings.Split(want, ",") {
-			if strings.HasPrefix(e.name, w) {
-				out = append(out, e)
-				break
-			}
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(e.name, p) }) {
+			out = append(out, e)
 		}
 	}
 	return out
-}
-
-// breach is the witness's condition for one kind of write, over a table
-// witness with the fence column w: a NULL there is no lease.
-func breach(op, fence, below string) string {
-	now, was := fmt.Sprintf(fence, "NEW"), fmt.Sprintf(fence, "OLD")
-	stored := `witness.fence IS NULL OR ` + now + ` <> witness.fence`
-	passed := `witness.fence IS NULL OR NOT (` + was + ` ` + below + ` witness.fence)`
-	switch op {
-	case "INSERT":
-		return stored
-	case "DELETE":
-		return passed
-	}
-	return stored + ` OR ` + passed
 }

@@ -3,7 +3,6 @@ package integration
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
@@ -11,6 +10,7 @@ import (
 
 	_ "github.com/fencedsql/fencedsql/dialects/postgres"
 	"github.com/fencedsql/fencedsql/integration/servers"
+	"github.com/fencedsql/fencedsql/integration/witness"
 )
 
 var postgresTexts = &dialectTexts{
@@ -23,18 +23,7 @@ var postgresTexts = &dialectTexts{
 		return errors.As(err, &e) && (e.SQLState() == "40001" || e.SQLState() == "40P01")
 	},
 	snapshot: true,
-	setup: append([]string{
-		`CREATE TABLE j (id integer PRIMARY KEY, v text, n integer NOT NULL DEFAULT 0, fence varchar(40) NOT NULL DEFAULT '` + text(0) + `')`,
-		`CREATE TABLE pair (a integer, b integer, v text, pair_fence text NOT NULL DEFAULT '` + text(0) + `', PRIMARY KEY (a, b))`,
-		`CREATE TABLE nokey (id integer, v text, fence char(40) NOT NULL DEFAULT '` + text(0) + `')`,
-		`CREATE TABLE onlyonce (id integer PRIMARY KEY, v text, fence text NOT NULL DEFAULT '` + text(0) + `')`,
-		`CREATE TABLE counted (id integer PRIMARY KEY, v text, fence bigint NOT NULL DEFAULT 0)`,
-		`CREATE TABLE src (id integer PRIMARY KEY, v text, n integer, fence text)`,
-		`CREATE TABLE plain (id integer PRIMARY KEY, v text)`,
-		`CREATE TABLE violations (id serial PRIMARY KEY, what text)`,
-		`CREATE TABLE witness (fence text)`,
-		`INSERT INTO witness VALUES (NULL)`,
-	}, postgresWitness()...),
+	setup:    witness.Postgres,
 	unfit: map[string]string{
 		"04 nullable":  "CREATE TABLE c (id integer PRIMARY KEY, v text, fence text)",
 		"integer":      "CREATE TABLE c (id integer PRIMARY KEY, v text, fence integer NOT NULL DEFAULT 0)",
@@ -47,24 +36,6 @@ var postgresTexts = &dialectTexts{
 		"wider key":    "CREATE TABLE c (id integer, v text, fence text NOT NULL DEFAULT '', UNIQUE (id, v))",
 		"deferred key": "CREATE TABLE c (id integer UNIQUE DEFERRABLE INITIALLY DEFERRED, v text, fence text NOT NULL DEFAULT '')",
 	},
-}
-
-// postgresWitness is sqliteWitness in PostgreSQL's words.
-func postgresWitness() (out []string) {
-	for _, w := range []struct{ table, fence, below string }{
-		{"j", "%s.fence", "<="}, {"pair", "%s.pair_fence", "<="}, {"nokey", "%s.fence", "<="},
-		{"onlyonce", "%s.fence", "<"}, {"counted", "lpad(%s.fence::text, 40, '0')", "<="},
-	} {
-		for _, op := range []string{"INSERT", "UPDATE", "DELETE"} {
-			name := "witness_" + w.table + "_" + strings.ToLower(op)
-			out = append(out,
-				`CREATE FUNCTION `+name+`() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-					IF (SELECT `+breach(op, w.fence, w.below)+` FROM witness) THEN INSERT INTO violations (what) VALUES ('`+op+` `+w.table+`'); END IF;
-					RETURN NULL; END $$`,
-				`CREATE TRIGGER `+name+` AFTER `+op+` ON `+w.table+` FOR EACH ROW EXECUTE FUNCTION `+name+`()`)
-		}
-	}
-	return out
 }
 
 // onServer makes a database on one of the servers, reached with these

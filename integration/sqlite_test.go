@@ -9,6 +9,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	_ "github.com/fencedsql/fencedsql/dialects/sqlite"
+	"github.com/fencedsql/fencedsql/integration/witness"
 )
 
 var sqliteTexts = &dialectTexts{
@@ -29,35 +30,7 @@ var sqliteTexts = &dialectTexts{
 		"wider key":   "CREATE TABLE c (id INTEGER, v TEXT, fence TEXT NOT NULL DEFAULT '', UNIQUE (id, v))",
 		"collation":   "CREATE TABLE c (id TEXT COLLATE NOCASE, v TEXT, fence TEXT NOT NULL DEFAULT '');\nCREATE UNIQUE INDEX c_bin ON c (id COLLATE BINARY)",
 	},
-	setup: append([]string{
-		`CREATE TABLE j (id INTEGER PRIMARY KEY, v TEXT, n INTEGER NOT NULL DEFAULT 0, fence TEXT NOT NULL DEFAULT '` + text(0) + `')`,
-		`CREATE TABLE pair (a INTEGER NOT NULL, b INTEGER NOT NULL, v TEXT, pair_fence TEXT NOT NULL DEFAULT '` + text(0) + `', PRIMARY KEY (a, b))`,
-		`CREATE TABLE nokey (id INTEGER, v TEXT, fence TEXT NOT NULL DEFAULT '` + text(0) + `')`,
-		`CREATE TABLE onlyonce (id INTEGER PRIMARY KEY, v TEXT, fence TEXT NOT NULL DEFAULT '` + text(0) + `')`,
-		`CREATE TABLE counted (id INTEGER PRIMARY KEY, v TEXT, fence INTEGER NOT NULL DEFAULT 0)`,
-		`CREATE TABLE src (id INTEGER PRIMARY KEY, v TEXT, n INTEGER, fence TEXT)`,
-		`CREATE TABLE plain (id INTEGER PRIMARY KEY, v TEXT)`,
-		`CREATE TABLE violations (id INTEGER PRIMARY KEY, what TEXT)`,
-		`CREATE TABLE witness (fence TEXT)`,
-		`INSERT INTO witness VALUES (NULL)`,
-	}, sqliteWitness()...),
-}
-
-// sqliteWitness are triggers that record each row written without the fence
-// of the lease that the witness was told of, or over a newer one. A statement
-// that is undone takes its records with it.
-func sqliteWitness() (out []string) {
-	for _, w := range []struct{ table, fence, below string }{
-		{"j", "%s.fence", "<="}, {"pair", "%s.pair_fence", "<="}, {"nokey", "%s.fence", "<="},
-		{"onlyonce", "%s.fence", "<"}, {"counted", "printf('%%040d', %s.fence)", "<="},
-	} {
-		for _, op := range []string{"INSERT", "UPDATE", "DELETE"} {
-			out = append(out, `CREATE TRIGGER witness_`+w.table+`_`+op+` AFTER `+op+` ON `+w.table+
-				` WHEN (SELECT `+breach(op, w.fence, w.below)+` FROM witness)`+
-				` BEGIN INSERT INTO violations (what) VALUES ('`+op+` `+w.table+`'); END`)
-		}
-	}
-	return out
+	setup: witness.SQLite,
 }
 
 // sqliteFile is a new database file. Its journal is in memory: the suite
