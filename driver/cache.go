@@ -23,12 +23,18 @@ const (
 // plan is a cached decision.
 type plan struct {
 	*rewrite.Plan
-	text  string
-	mode  dialects.Mode
-	hash  uint64
-	size  int64
-	plain bool // Plan.Plain
-	quiet bool // it changes nothing that the connection or the pool follows
+	text string
+	mode dialects.Mode
+	hash uint64
+	size int64 // 0 for one that is not to be kept
+	// plain is Plan.Plain, unread Plan.Unread, and quiet is true when the text
+	// changes nothing that the connection or the pool follows.
+	plain, unread, quiet bool
+	// direct is true when Text alone is sent, whatever the arguments are, and
+	// what it gives is the caller's. coding and probe are of its first guard.
+	direct bool
+	coding coding
+	probe  *rewrite.Query
 	// checked is set when the columns of all its tables were checked, and key
 	// before that, to what the key of the first one may be compared with.
 	checked atomic.Bool
@@ -64,7 +70,11 @@ func (c *planCache) get(text string, mode dialects.Mode) *plan {
 // put caches the plan of a text that is the cache's own, and returns its entry;
 // one that is too large is returned without being kept.
 func (c *planCache) put(text string, mode dialects.Mode, decided *rewrite.Plan) *plan {
-	p := &plan{Plan: decided, text: text, mode: mode, hash: c.hash(text), plain: decided.Plain()}
+	p := &plan{Plan: decided, text: text, mode: mode, hash: c.hash(text), plain: decided.Plain(), unread: decided.Unread}
+	if decided.Verdict == rewrite.Fence {
+		p.direct = decided.First == nil && !decided.Count && decided.Loose == nil
+		p.coding, p.probe = codingOf(decided.Guards[0].Table), decided.Guards[0].Probe
+	}
 	if decided.Loose != nil {
 		p.loose = &plan{Plan: decided.Loose, text: text}
 	}

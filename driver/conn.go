@@ -30,14 +30,37 @@ type conn struct {
 	mode      dialects.Mode
 	modeKnown bool
 
+	// recent has plans of texts that this connection sent lately, by the rules
+	// of that number: a program sends the same few again and again, and most
+	// of what it takes to find one in the pool's cache is to hash the text.
+	recent      [recentPlans]*plan
+	recentRules uint64
+
 	// The last fence that was encoded: a holder sends it again and again.
 	encoded struct {
 		fence        lease.Fence
-		encoding     lease.Encoding
-		once         bool
+		coding       coding
 		value, bound driver.Value
 	}
+
+	// chunk are arguments for the wrapped driver, the first of which it was given.
+	chunk *[chunkArgs]driver.NamedValue
+	given int
 }
+
+const (
+	recentBits    = 5
+	recentPlans   = 1 << recentBits
+	recentMaxSize = 2 << 10 // bytes of a plan; a connection may keep it alive alone
+)
+
+// coding is how a table stores fences and compares them.
+type coding struct {
+	encoding lease.Encoding
+	once     bool
+}
+
+func codingOf(t *rewrite.Table) coding { return coding{t.Encoding, t.Once} }
 
 func newConn(p *pool, inner driver.Conn) driver.Conn {
 	c := &conn{Conn: inner, pool: p}
@@ -51,9 +74,56 @@ func newConn(p *pool, inner driver.Conn) driver.Conn {
 // done on it goes by the fence.
 func (c *conn) Unwrap() driver.Conn { return c.Conn }
 
+// recall returns what plan would, if the text was sent lately; else nil.
+func (c *conn) recall(text string) *plan {
+	p := c.recent[recentSlot(text)]
+	if p == nil || p.text != text || p.mode != c.mode || !c.modeKnown && !p.unread {
+		return nil
+	}
+	if r := c.pool.made(); r == nil || r.number != c.recentRules {
+		return nil
+	}
+	return p
+}
+
+// remember keeps the plan of a text for recall.
+func (c *conn) remember(p *plan, r *rules) {
+	if p == nil || p.size == 0 || p.size > recentMaxSize {
+		return
+	}
+	if c.recentRules != r.number {
+		c.recent, c.recentRules = [recentPlans]*plan{}, r.number
+	}
+	c.recent[recentSlot(p.text)] = p
+}
+
+// recentSlot is a text's place in recent. Some of its bytes decide, which is
+// quicker than all of them; texts that share a place take turns there.
+func recentSlot(text string) uint64 {
+	if len(text) < 16 {
+		return uint64(len(text)) % recentPlans
+	}
+	middle, end := eightBytes(text[len(text)/2-8:]), eightBytes(text[len(text)-8:])
+	return (middle ^ end<<1 ^ uint64(len(text))) * 0x9e3779b97f4a7c15 >> (64 - recentBits)
+}
+
+func eightBytes(s string) uint64 {
+	_ = s[7] // makes one load of the eight
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
 // plan decides on a text. A nil plan stands for a text that passes when no
 // table is registered.
 func (c *conn) plan(ctx context.Context, text string) (*plan, *rules, error) {
+	p, r, err := c.decide(ctx, text)
+	if err == nil {
+		c.remember(p, r)
+	}
+	return p, r, err
+}
+
+func (c *conn) decide(ctx context.Context, text string) (*plan, *rules, error) {
 	r, err := c.pool.current()
 	if err != nil {
 		return nil, nil, err
@@ -65,7 +135,7 @@ func (c *conn) plan(ctx context.Context, text string) (*plan, *rules, error) {
 		return nil, nil, errNoTables
 	}
 	p := r.plans.get(text, c.mode)
-	if p != nil && (c.modeKnown || p.Unread) {
+	if p != nil && (c.modeKnown || p.unread) {
 		return p, r, nil
 	}
 	if !c.modeKnown && r.rewriter.Reads(text) {
@@ -99,39 +169,51 @@ func (c *conn) plan(ctx context.Context, text string) (*plan, *rules, error) {
 		return nil, nil, failed
 	}
 	if decided.Refusal != nil && decided.Refusal.Columns {
-		return &plan{Plan: decided}, r, nil
+		return &plan{Plan: decided, text: text}, r, nil
 	}
 	return r.plans.put(text, c.mode, decided), r, nil
 }
 
 // ExecContext is there if the wrapped connection has it.
 func (c *conn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
-	if text == operationText {
-		return nil, driver.ErrSkip
-	}
-	p, _, err := c.plan(ctx, text)
-	if err != nil {
-		return nil, err
+	p := c.recall(text)
+	if p == nil {
+		if text == operationText {
+			return nil, driver.ErrSkip
+		}
+		var err error
+		if p, _, err = c.plan(ctx, text); err != nil {
+			return nil, err
+		}
 	}
 	if p == nil || p.plain && !c.tx.active {
 		return c.execer.ExecContext(ctx, text, args)
 	}
-	return c.execPlan(ctx, c, p, text, args)
+	if p.quiet && !c.tx.active { // as execPlan does it, with fewer calls
+		if l, to := c.ready(ctx, p, args); to != nil {
+			res, err := c.execer.ExecContext(ctx, p.Text, to)
+			return c.judgeReady(ctx, p, l, args, res, err)
+		}
+	}
+	return c.execPlan(ctx, c, p, args)
 }
 
 // QueryContext is there if the wrapped connection has it.
 func (c *conn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
-	if text == operationText {
-		return c.operate(ctx, args)
-	}
-	p, _, err := c.plan(ctx, text)
-	if err != nil {
-		return nil, err
+	p := c.recall(text)
+	if p == nil {
+		if text == operationText {
+			return c.operate(ctx, args)
+		}
+		var err error
+		if p, _, err = c.plan(ctx, text); err != nil {
+			return nil, err
+		}
 	}
 	if p == nil || p.plain && !c.tx.active {
 		return c.queryer.QueryContext(ctx, text, args)
 	}
-	return c.queryPlan(ctx, c, p, text, args)
+	return c.queryPlan(ctx, c, p, args)
 }
 
 // Exec is the old form of ExecContext. It carries no context, and so no lease
@@ -144,7 +226,7 @@ func (c *conn) Exec(text string, args []driver.Value) (driver.Result, error) {
 	if p.plain && !c.tx.active {
 		return c.Conn.(driver.Execer).Exec(text, args) //lint:ignore SA1019 the wrapped driver may have nothing newer
 	}
-	return c.execPlan(contextless, c, p, text, named(args))
+	return c.execPlan(contextless, c, p, named(args))
 }
 
 // Query is the old form of QueryContext.
@@ -159,7 +241,7 @@ func (c *conn) Query(text string, args []driver.Value) (driver.Rows, error) {
 	if p.plain && !c.tx.active {
 		return c.Conn.(driver.Queryer).Query(text, args) //lint:ignore SA1019 the wrapped driver may have nothing newer
 	}
-	return c.queryPlan(contextless, c, p, text, named(args))
+	return c.queryPlan(contextless, c, p, named(args))
 }
 
 // Prepare is PrepareContext without a context.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +28,19 @@ type fake struct {
 	conns,
 	closed int
 	prepareOnly bool
+	inTx        bool
+	// none is true when no row changes, and stored is then the row's fence.
+	none   bool
+	stored string
+	// prepare gives the error of Prepare.
+	prepare error
+	// reversed is true when the columns are in the other order.
+	reversed bool
+	// kept are the arguments of all statements on j, with their values then.
+	kept []kept
 }
+
+type kept struct{ args, then []driver.NamedValue }
 
 func (f *fake) Connect(context.Context) (driver.Conn, error) {
 	f.conns++
@@ -43,6 +56,11 @@ func (f *fake) record(how, text string, args []driver.NamedValue) error {
 	if strings.Contains(text, "pragma_") || strings.Contains(text, "sqlite_schema") {
 		return nil
 	}
+	if text == "BEGIN" && f.inTx {
+		return errors.New("cannot start a transaction within a transaction")
+	}
+	f.kept = append(f.kept, kept{args, slices.Clone(args)})
+	_ = append(args, driver.NamedValue{Name: "the driver's own"})
 	s := how + " " + text
 	for _, a := range args {
 		v := a.Value
@@ -71,27 +89,46 @@ func (c oldConn) Prepare(text string) (driver.Stmt, error) {
 
 func (c *fakeConn) Close() error { return nil }
 func (c *fakeConn) Begin() (driver.Tx, error) {
-	c.sent = append(c.sent, "begin")
+	c.sent, c.inTx = append(c.sent, "begin"), true
 	return fakeTx{c.fake}, nil
 }
-func (c *fakeConn) Prepare(text string) (driver.Stmt, error) { return &fakeStmt{c.fake, text}, nil }
+func (c *fakeConn) Prepare(text string) (driver.Stmt, error) {
+	if c.prepare != nil {
+		return nil, c.prepare
+	}
+	return &fakeStmt{c.fake, text}, nil
+}
 func (c *fakeConn) ExecContext(_ context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
 	if err := c.record("exec", text, args); err != nil {
 		return nil, err
 	}
-	return driver.RowsAffected(1), nil
+	return c.changed(), nil
 }
 func (c *fakeConn) QueryContext(_ context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
 	if err := c.record("query", text, args); err != nil {
 		return nil, err
 	}
-	return answer(text), nil
+	rows := answer(text)
+	if c.reversed && strings.Contains(text, "pragma_table_xinfo") {
+		slices.Reverse(rows.rows)
+	}
+	if c.stored != "" && strings.HasPrefix(text, "SELECT fence") {
+		rows.rows = [][]driver.Value{{c.stored}}
+	}
+	return rows, nil
+}
+
+func (f *fake) changed() driver.Result {
+	if f.none {
+		return driver.RowsAffected(0)
+	}
+	return driver.RowsAffected(1)
 }
 
 type fakeTx struct{ *fake }
 
-func (t fakeTx) Commit() error   { t.sent = append(t.sent, "commit"); return nil }
-func (t fakeTx) Rollback() error { t.sent = append(t.sent, "rollback"); return nil }
+func (t fakeTx) Commit() error   { t.sent, t.inTx = append(t.sent, "commit"), false; return nil }
+func (t fakeTx) Rollback() error { t.sent, t.inTx = append(t.sent, "rollback"), false; return nil }
 
 type fakeStmt struct {
 	*fake
@@ -110,7 +147,7 @@ func (s *fakeStmt) ExecContext(_ context.Context, args []driver.NamedValue) (dri
 	if err := s.record("stmt", s.text, args); err != nil {
 		return nil, err
 	}
-	return driver.RowsAffected(1), nil
+	return s.changed(), nil
 }
 func (s *fakeStmt) Query(args []driver.Value) (driver.Rows, error) {
 	if err := s.record("stmt", s.text, ordinals(args)); err != nil {

@@ -281,6 +281,7 @@ func newConnector(inner driver.Connector, driverName string, opts ...Option) (dr
 			return nil, fmt.Errorf("fencedsql: %w", err)
 		}
 	}
+	p.lostTx = p.dialect.LostTx()
 	return wrapConnector(&connector{inner, p}, inner), nil
 }
 

@@ -14,6 +14,7 @@ import (
 // pool is what the connections of one connector share.
 type pool struct {
 	dialect dialects.Dialect
+	lostTx  string    // dialect.LostTx()
 	own     *tableSet // of WithTables; nil for the registered ones
 	logger  *slog.Logger
 
@@ -25,6 +26,7 @@ type pool struct {
 
 // rules are what holds for statements as long as the set of tables does not change.
 type rules struct {
+	number   uint64 // no two have the same, and none has 0
 	set      *tableSet
 	rewriter *rewrite.Rewriter
 	plans    planCache
@@ -38,17 +40,33 @@ type checkKey struct {
 	name  dialects.Name
 }
 
+var lastRules atomic.Uint64 // the number of the newest
+
+// tables are those that are registered now; nil when none is.
+func (p *pool) tables() *tableSet {
+	if p.own != nil {
+		return p.own
+	}
+	return registered.set.Load()
+}
+
+// made returns the rules for the tables that are registered now, or nil where
+// nobody needed them yet.
+func (p *pool) made() *rules {
+	r := p.rules.Load()
+	if r == nil || r.set != p.tables() {
+		return nil
+	}
+	return r
+}
+
 // current returns the rules for the tables that are registered now; nil, nil
 // when none is.
 func (p *pool) current() (*rules, error) {
-	set := p.own
-	if set == nil {
-		set = registered.set.Load()
-	}
-	r := p.rules.Load()
-	if r != nil && r.set == set {
+	if r := p.made(); r != nil {
 		return r, nil
 	}
+	set := p.tables()
 	if set == nil || len(set.tables) == 0 {
 		return nil, nil
 	}
@@ -56,7 +74,7 @@ func (p *pool) current() (*rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	r = &rules{set: set, rewriter: rw}
+	r := &rules{number: lastRules.Add(1), set: set, rewriter: rw}
 	p.rules.Store(r)
 	return r, nil
 }

@@ -14,6 +14,8 @@ type stmt struct {
 	driver.Stmt // the wrapped statement: of the plan's text, or the caller's if that passes
 	c           *conn
 	text        string
+	prepared    string                 // the wrapped statement's text
+	execer      driver.StmtExecContext // the wrapped statement, nil where it is none
 	plan        *plan
 	rules       *rules
 	// asWritten is the statement of the caller's own text, where the wrapped
@@ -34,21 +36,33 @@ func (c *conn) prepare(ctx context.Context, text string) (driver.Stmt, error) {
 		c.pool.warn(ctx, err)
 		return nil, err
 	}
-	inner, err := c.prepareInner(ctx, s.sent())
-	if err != nil {
+	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
-	s.Stmt = inner
-	return wrapStmt(s, inner), nil
+	return wrapStmt(s, s.Stmt), nil
 }
 
 // decide takes the plan for the tables that are registered now.
-func (s *stmt) decide(ctx context.Context) (err error) {
-	s.plan, s.rules, err = s.c.plan(ctx, s.text)
+func (s *stmt) decide(ctx context.Context) error {
+	p, r, err := s.c.plan(ctx, s.text)
+	if err == nil {
+		s.plan, s.rules = p, r
+	}
 	return err
 }
 
-// sent is the text that is prepared.
+// prepare makes the wrapped statement the plan's.
+func (s *stmt) prepare(ctx context.Context) error {
+	inner, err := s.c.prepareInner(ctx, s.sent())
+	if err != nil {
+		return err
+	}
+	s.Stmt, s.prepared = inner, s.sent()
+	s.execer, _ = inner.(driver.StmtExecContext)
+	return nil
+}
+
+// sent is the text that the plan wants prepared.
 func (s *stmt) sent() string {
 	if s.fenced() {
 		return s.plan.Text
@@ -63,24 +77,25 @@ func (s *stmt) renew(ctx context.Context) error {
 	if r, err := s.c.pool.current(); err != nil || r == s.rules {
 		return err
 	}
-	before := s.sent()
+	before, p, r := s.Stmt, s.plan, s.rules
 	if err := s.decide(ctx); err != nil {
 		return err
 	}
-	if s.sent() == before {
+	if s.sent() == s.prepared {
 		return nil
 	}
-	inner, err := s.c.prepareInner(ctx, s.sent())
-	if err != nil {
+	if err := s.prepare(ctx); err != nil {
+		s.plan, s.rules = p, r // those of what is still prepared
 		return err
 	}
-	err = s.Stmt.Close()
-	s.Stmt = inner
-	return err
+	return before.Close()
 }
 
 // exec and query make a stmt the sender of its own text.
 func (s *stmt) exec(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
+	if s.execer != nil && text == s.prepared {
+		return s.execer.ExecContext(ctx, args)
+	}
 	st, err := s.of(ctx, text)
 	if err != nil {
 		return nil, err
@@ -98,7 +113,7 @@ func (s *stmt) query(ctx context.Context, text string, args []driver.NamedValue)
 
 // of returns the statement of the text, which is the plan's or the caller's.
 func (s *stmt) of(ctx context.Context, text string) (driver.Stmt, error) {
-	if text == s.sent() {
+	if text == s.prepared {
 		return s.Stmt, nil
 	}
 	if s.asWritten == nil {
@@ -117,7 +132,14 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 	if s.plan == nil {
 		return execStmt(ctx, s.Stmt, args)
 	}
-	return s.c.execPlan(ctx, s, s.plan, s.text, args)
+	c, p := s.c, s.plan
+	if p.quiet && !c.tx.active && s.execer != nil { // as execPlan does it, with fewer calls
+		if l, to := c.ready(ctx, p, args); to != nil {
+			res, err := s.execer.ExecContext(ctx, to)
+			return c.judgeReady(ctx, p, l, args, res, err)
+		}
+	}
+	return c.execPlan(ctx, s, p, args)
 }
 
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
@@ -127,7 +149,7 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	if s.plan == nil {
 		return queryStmt(ctx, s.Stmt, args)
 	}
-	return s.c.queryPlan(ctx, s, s.plan, s.text, args)
+	return s.c.queryPlan(ctx, s, s.plan, args)
 }
 
 // Exec is the old form of ExecContext. It carries no context, and so no lease

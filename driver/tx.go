@@ -143,7 +143,7 @@ func (c *conn) afterStatement(ctx context.Context, p *plan, err error) {
 	if err == driver.ErrSkip {
 		return
 	}
-	if p.TxUnknown || err != nil && len(p.Tx) > 0 {
+	if !p.quiet && (p.TxUnknown || err != nil && len(p.Tx) > 0) {
 		c.askTx() // some of the text may have run
 		return
 	}
@@ -151,17 +151,19 @@ func (c *conn) afterStatement(ctx context.Context, p *plan, err error) {
 		c.tx.suspect = c.tx.active
 		return
 	}
-	if len(p.Tx) > 0 && c.tx.setsMode {
-		c.modeKnown = false
-	}
-	for _, op := range p.Tx {
-		c.tx.apply(op)
-	}
-	if p.Defines {
-		c.pool.forget()
-	}
-	if p.SetsMode {
-		c.modeKnown, c.tx.setsMode = false, c.tx.active
+	if !p.quiet {
+		if len(p.Tx) > 0 && c.tx.setsMode {
+			c.modeKnown = false
+		}
+		for _, op := range p.Tx {
+			c.tx.apply(op)
+		}
+		if p.Defines {
+			c.pool.forget()
+		}
+		if p.SetsMode {
+			c.modeKnown, c.tx.setsMode = false, c.tx.active
+		}
 	}
 	if c.tx.active {
 		c.tx.querying = ctx
@@ -170,7 +172,7 @@ func (c *conn) afterStatement(ctx context.Context, p *plan, err error) {
 
 // askTx finds out whether there is a transaction, where the engine can tell.
 func (c *conn) askTx() {
-	if c.pool.dialect.LostTx() == "" {
+	if c.pool.lostTx == "" {
 		return
 	}
 	switch c.tx.suspect = true; {
@@ -187,7 +189,7 @@ func (c *conn) askTx() {
 
 // txLost reports whether the engine has ended the transaction on its own.
 func (c *conn) txLost() bool {
-	if c.pool.dialect.LostTx() != "" && !c.tx.lost {
+	if c.pool.lostTx != "" && !c.tx.lost {
 		c.tx.lost = c.outsideTx()
 	}
 	return c.tx.lost
@@ -203,7 +205,7 @@ func (c *conn) outsideTx() bool {
 		return false
 	}
 	c.tx.suspect, c.tx.querying = false, nil
-	if _, err := (direct{c}).exec(context.Background(), c.pool.dialect.LostTx(), nil); err != nil {
+	if _, err := (direct{c}).exec(context.Background(), c.pool.lostTx, nil); err != nil {
 		return false
 	}
 	if _, err := (direct{c}).exec(context.Background(), "ROLLBACK", nil); err != nil {

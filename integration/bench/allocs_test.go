@@ -47,5 +47,25 @@ func TestFencedAllocates(t *testing.T) {
 			check(w.name, w, direct)
 		}
 		check("prepared", fencedWrites[0], prepared)
+		check("tx", fencedWrites[0], inTx)
+	}
+}
+
+// TestTwoTablesAllocate: a holder that writes two tables in turns allocates no more than one that writes one.
+func TestTwoTablesAllocate(t *testing.T) {
+	ctx := holder.Context(context.Background())
+	db := noop.open(t, "fencedsql", tables(2))
+	send := func(texts ...string) float64 {
+		return allocs(func(int) {
+			for _, text := range texts {
+				if _, err := db.ExecContext(ctx, text, "a summary", 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+	one, other := `UPDATE chats SET summary = ? WHERE id = ?`, `UPDATE table_0 SET summary = ? WHERE id = ?`
+	if want, got := send(one, one), send(one, other); got > want {
+		t.Errorf("%v allocations, in one table %v", got, want)
 	}
 }

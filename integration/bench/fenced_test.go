@@ -37,6 +37,14 @@ var fencedWrites = []fencedWrite{
 		byHandArgs: func(i int) []any { return []any{i, bound, fence, id(i) / 10} },
 	},
 	{
+		name: "insert",
+		// The row is there, so that the table does not grow from call to call.
+		text:       `INSERT OR IGNORE INTO chats (id, owner, summary) VALUES (?, ?, ?)`,
+		byHand:     `INSERT OR IGNORE INTO chats (id, owner, summary, summary_fence) VALUES (?, ?, ?, ?)`,
+		args:       func(i int) []any { return []any{id(i), 1, "a summary"} },
+		byHandArgs: func(i int) []any { return []any{id(i), 1, "a summary", fence} },
+	},
+	{
 		name: "upsert",
 		text: `INSERT INTO chats (id, owner, summary) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET summary = excluded.summary`,
 		byHand: `INSERT INTO chats (id, owner, summary, summary_fence) VALUES (?, ?, ?, ?)` +
@@ -131,6 +139,21 @@ func prepared(tb testing.TB, e engine, w fencedWrite, wrapper string) func(i int
 	})
 }
 
+// inTx makes the writes in one transaction.
+func inTx(tb testing.TB, e engine, w fencedWrite, wrapper string) func(i int) {
+	db := e.open(tb, wrapper, tables(1))
+	tx, err := db.BeginTx(context.Background(), nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := tx.Commit(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return sendFenced(tb, w, wrapper, tx.ExecContext)
+}
+
 // BenchmarkFenced makes fenced writes whose plan is cached.
 func BenchmarkFenced(b *testing.B) {
 	for _, e := range []engine{noop, memory} {
@@ -138,6 +161,7 @@ func BenchmarkFenced(b *testing.B) {
 			compareFenced(b, "on="+e.name+"/write="+w.name, e, w, direct)
 		}
 		compareFenced(b, "on="+e.name+"/write=prepared", e, fencedWrites[0], prepared)
+		compareFenced(b, "on="+e.name+"/write=tx", e, fencedWrites[0], inTx)
 	}
 }
 
