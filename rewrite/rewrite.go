@@ -5,6 +5,7 @@ package rewrite
 
 import (
 	"strings"
+	"unicode"
 
 	"github.com/fencedsql/fencedsql/dialects"
 	"github.com/fencedsql/fencedsql/lease"
@@ -278,9 +279,18 @@ func refuse(table, reason, hint string) *Plan {
 	return &Plan{Verdict: Refuse, Refusal: &Refusal{Table: table, Reason: reason, Hint: hint}}
 }
 
-// named is the name of the first fenced table that the text may mean: one
-// that it holds, else one that could be spelled otherwise.
+// named is the name of the fenced table that the text seems to mean: one that
+// is a word of it, else one that it holds in another way, else one that could
+// be spelled otherwise.
 func (r *Rewriter) named(text string) string {
+	inside := func(c rune) bool { return c == '_' || c == '$' || unicode.IsLetter(c) || unicode.IsDigit(c) }
+	for word := range strings.FieldsFuncSeq(text, func(c rune) bool { return !inside(c) }) {
+		for _, t := range r.tables {
+			if len(word) == len(t.needle) && equalFold(word, t.needle) {
+				return t.Name
+			}
+		}
+	}
 	name := r.tables[0].Name
 	for _, t := range r.tables {
 		if t.needle == "" {
@@ -357,8 +367,7 @@ func (r *Rewriter) plan(text string, mode dialects.Mode, script *dialects.Script
 	if len(script.Statements) > 1 {
 		return refuse(hits[0].table.Name, "the text holds several statements", "send each in a call of its own")
 	}
-	s := &splicer{Rewriter: r, text: text, mode: mode, script: script, st: &script.Statements[0], known: known}
-	return s.plan(hits)
+	return r.splicer(text, mode, script, known).plan(hits)
 }
 
 func (r *Rewriter) writes(w *dialects.Write, t *table) bool {

@@ -205,6 +205,21 @@ var atLeast = map[string]float64{"sqlite": 0.95, "postgres": 0.95, "mysql": 0.85
 // refusedKinds are the reasons that promise 6 names.
 var refusedKinds = []string{"REPLACE", "several statements", "MERGE", "itself assigns the fence", "CURRENT OF", "COPY", "TRUNCATE", "EXPLAIN", "PREPARE", "executable comment", "DROP", "LOAD DATA"}
 
+// TestUnreadable: the refusal of a text that cannot be read names the table that stands there as a word.
+func TestUnreadable(t *testing.T) {
+	r := rewriter(t, "sqlite", []rewrite.Table{{Name: "j", Fence: "f"}, {Name: "app.Chats", Fence: "f"}})
+	for text, want := range map[string]string{
+		"UPDATE chats JOIN x SET":   "app.Chats",
+		"UPDATE J JOIN chats SET":   "j",
+		"UPDATE x JOIN chats_y SET": "j", // it may be any
+	} {
+		p := r.Plan(text, 0, columns)
+		if p.Verdict != rewrite.Refuse || p.Refusal.Table != want {
+			t.Errorf("%q: %+v", text, p.Refusal)
+		}
+	}
+}
+
 // TestCorpus: of the engines' own test suites, with every table that they
 // write registered, no write passes bare, and nearly all are fenced; with no
 // table of theirs registered every text comes out as it was.
