@@ -389,6 +389,15 @@ func TestRestoredFromBackup(t *testing.T) {
 			t.Errorf("the epoch is %v from now", age)
 		}
 
+		// Where the epoch is ahead of the clock already, it goes up by one.
+		v.do("UPDATE fencedsql_epoch SET epoch = epoch + 1000000000")
+		if f := take(v.store()); f.Epoch != opened.Epoch+1000000001 {
+			t.Errorf("epoch %d after %d + 1000000000", f.Epoch, opened.Epoch)
+		}
+		if age := time.Since(time.UnixMicro(int64(opened.Count))); v.dialect != "postgres" && age.Abs() > time.Minute {
+			t.Errorf("the count is %v from now", age)
+		}
+
 		v.do("DELETE FROM fencedsql_leases")
 		v.do("UPDATE fencedsql_epoch SET epoch = 0")
 		for time.Now().UnixMilli() <= int64(opened.Epoch) { // the clock must be past it
@@ -409,6 +418,104 @@ func TestRestoredFromBackup(t *testing.T) {
 		}
 		v.larger(take(v.store()), ahead)
 	})
+}
+
+// TestHoldInHold of the same key would wait for itself.
+func TestHoldInHold(t *testing.T) {
+	eachDialect(t, func(t *testing.T, v *env) {
+		s := v.store()
+		locks := s.Locks("f", ttl)
+		nothing := func(context.Context, *lease.Lease) error { return nil }
+		err := locks.Hold(t.Context(), "k", func(ctx context.Context, _ *lease.Lease) error {
+			return locks.Hold(ctx, "other", func(ctx context.Context, _ *lease.Lease) error {
+				return errors.Join(s.Locks("g", ttl).Hold(ctx, "k", nothing), s.Locks("f", ttl).Hold(ctx, "k", nothing))
+			})
+		})
+		if !errors.Is(err, lease.ErrHeld) || !strings.Contains(err.Error(), "in whose context") {
+			t.Error(err)
+		}
+		var outer context.Context
+		v.ok(locks.Hold(t.Context(), "k", func(ctx context.Context, _ *lease.Lease) error {
+			outer = context.WithoutCancel(ctx)
+			return nil
+		}))
+		v.ok(locks.Hold(outer, "k", nothing)) // when that Hold is over
+	})
+}
+
+// TestPromise: a key that is held is promised to one who waits, and to nobody else meanwhile; once that one has had it,
+// it is free again.
+func TestPromise(t *testing.T) {
+	each(t, func(t *testing.T, v *env) {
+		ctx := t.Context()
+		holder, first, second := v.store().Locks("f", ttl), v.store().Locks("f", ttl), v.store().Locks("f", ttl)
+		h := v.must(holder.TryAcquire(ctx, "k"))
+		got := make(chan *sqlstore.Held, 1)
+		go func() {
+			h, err := first.Acquire(ctx, "k")
+			if err != nil {
+				t.Error(err)
+			}
+			got <- h
+		}()
+		db := v.open()
+		var promised []byte
+		v.eventually("the key is promised", func() bool {
+			v.ok(db.QueryRow("SELECT waiter FROM fencedsql_leases").Scan(&promised))
+			return len(promised) > 0
+		})
+		if _, err := second.Acquire(v.within(300*time.Millisecond), "k"); !errors.Is(err, lease.ErrHeld) {
+			t.Error(err)
+		}
+		var now []byte
+		v.ok(db.QueryRow("SELECT waiter FROM fencedsql_leases").Scan(&now))
+		if !slices.Equal(now, promised) {
+			t.Error("the promise was stolen")
+		}
+		v.ok(h.Release(ctx))
+		if n := <-got; n != nil {
+			v.ok(n.Release(ctx))
+		}
+		v.ok(v.must(second.TryAcquire(ctx, "k")).Release(ctx))
+	})
+}
+
+// TestCancelled: whatever ctx breaks off, no key stays taken.
+func TestCancelled(t *testing.T) {
+	each(t, func(t *testing.T, v *env) {
+		s, other := v.store(), v.store()
+		locks := s.Locks("f", ttl)
+		v.ok(v.must(locks.TryAcquire(t.Context(), "warm")).Release(t.Context()))
+		for i := range 50 {
+			ctx, cancel := context.WithTimeout(t.Context(), rand.N(2*time.Millisecond))
+			h, err := locks.Acquire(ctx, fmt.Sprint(i))
+			cancel()
+			if err == nil {
+				v.ok(h.Release(t.Context()))
+			}
+		}
+		v.eventually("all keys are free", func() bool {
+			list, err := other.List(t.Context())
+			v.ok(err)
+			return len(list) == 0
+		})
+	})
+}
+
+// TestAutocommitOff: what is not committed is no lease.
+func TestAutocommitOff(t *testing.T) {
+	for _, e := range engines {
+		if e.name != "mariadb" || !chosen(e) {
+			continue
+		}
+		v := &env{t, e, e.create(t)}
+		v.store()
+		off := *v
+		off.dsn += "?autocommit=0"
+		if _, err := sqlstore.Open(t.Context(), off.open()); err == nil || !strings.Contains(err.Error(), "autocommit") {
+			t.Errorf("Open: %v", err)
+		}
+	}
 }
 
 // TestOneOrder: of any two leases of the store the later has the larger fence, whatever their keys, and no two are equal.

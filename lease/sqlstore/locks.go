@@ -63,9 +63,9 @@ func checkTTL(ttl time.Duration) error {
 	return nil
 }
 
-// TryAcquire takes the key's lease, or returns a [*HeldError] at once if another has it. The lease is renewed until it is
-// released; ctx ending later does not end it. After an error that is not ErrHeld a retry is safe, but the key may be taken
-// until the ttl is over.
+// TryAcquire takes the key's lease, or returns a [*HeldError] at once if another has it; it waits only for a database that
+// is busy, ten seconds at most. The lease is renewed until it is released; ctx ending later does not end it. After an error
+// that is not ErrHeld a retry is safe, but the key may be taken until the ttl is over.
 func (l *Locks) TryAcquire(ctx context.Context, key string) (*Held, error) {
 	if err := errors.Join(l.err, checkKey("key", key)); err != nil {
 		return nil, err
@@ -83,14 +83,29 @@ func (l *Locks) TryAcquire(ctx context.Context, key string) (*Held, error) {
 	return h, nil
 }
 
-// Acquire takes the key's lease and waits for it as long as ctx allows. Those who wait in one process get it in the
-// order of their coming, and processes take turns. The lease is renewed until it is released; ctx ending later does not
-// end it. If ctx ends first, the error wraps its cause, and the [*HeldError] if there was one. A retry is safe.
+// Acquire takes the key's lease and waits for it as long as ctx allows. Those who wait in one store get it in the
+// order of their coming, and stores take turns. The lease is renewed until it is released; ctx ending later does not
+// end it. If ctx ends first, the error wraps its cause, and the [*HeldError] if there was one. Another error of the
+// database, such as a lost connection, ends the waiting too. A retry is safe, but after a lost connection the key may be
+// taken until the ttl is over.
+//
+// In a Hold of the same key, whose context ctx is or comes from, it returns an error that wraps [lease.ErrHeld] at once: it
+// would wait for itself.
 func (l *Locks) Acquire(ctx context.Context, key string) (*Held, error) {
 	if err := errors.Join(l.err, checkKey("key", key)); err != nil {
 		return nil, err
 	}
-	return l.store.wait(ctx, l.claim(key), 1)
+	c := l.claim(key)
+	if h, _ := ctx.Value(heldBy{l.store, c.row}).(*Held); h != nil && h.Err() == nil {
+		return nil, c.wrap(fmt.Errorf("%w by the Hold in whose context this is: use its lease", lease.ErrHeld))
+	}
+	return l.store.wait(ctx, c, 1)
+}
+
+// heldBy is the key of a context's [*Held], which Hold gave it.
+type heldBy struct {
+	store *Store
+	row   row
 }
 
 // A HoldOption is a setting of Hold.
@@ -178,7 +193,7 @@ func (c *claim) try(ctx context.Context) (*Held, error) {
 	}
 	sent := time.Now()
 	c.sent = true
-	f, err := s.take(ctx, c)
+	f, err := c.take(ctx)
 	switch {
 	case err != nil:
 		return nil, err
@@ -202,6 +217,44 @@ func (c *claim) try(ctx context.Context) (*Held, error) {
 		}
 	}
 	return nil, errOvertaken
+}
+
+// take takes the row's lease. If ctx ends before the answer is there, the lease that it may bring is given back then:
+// the driver would only stop waiting, and the statement may go through later.
+func (c *claim) take(ctx context.Context) (lease.Fence, error) {
+	s := c.store
+	if ctx.Done() == nil {
+		return s.take(ctx, c)
+	}
+	type answer struct {
+		fence lease.Fence
+		err   error
+	}
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	came, late := make(chan answer, 1), *c
+	go func() {
+		f, err := s.take(own, &late)
+		came <- answer{f, err}
+	}()
+	select {
+	case a := <-came:
+		cancel()
+		return a.fence, a.err
+	case <-ctx.Done():
+	}
+	c.sent = false // that is late's now
+	s.renewer.background(func() {
+		defer cancel()
+		defer time.AfterFunc(releaseTimeout, cancel).Stop()
+		defer context.AfterFunc(s.renewer.ctx, cancel)()
+		switch a := <-came; {
+		case a.err != nil:
+			late.forget(ctx)
+		case !a.fence.IsZero():
+			s.exec(own, s.text.release, late.row.of(a.fence)...) // an error leaves the row as forget does
+		}
+	})
+	return lease.Fence{}, context.Cause(ctx)
 }
 
 // errOvertaken is a key that was given to another, and back, while this claim's fence was on its way.
@@ -262,8 +315,8 @@ func (s *Store) draw(ctx context.Context) (epoch, count int64, err error) {
 		if err != nil {
 			return 0, 0, err
 		}
-		if !found {
-			return 0, 0, fmt.Errorf("the table %s is empty", s.names.epoch(s.dialect))
+		if !found || now == epoch {
+			return 0, 0, s.errEpoch()
 		}
 		s.epoch.Store(now)
 	}

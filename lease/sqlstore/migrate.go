@@ -29,7 +29,11 @@ func (s *Store) Migrate(ctx context.Context) error {
 			return fmt.Errorf("sqlstore: Migrate: %w", err)
 		}
 	}
-	v, err := s.version(ctx)
+	var v int
+	err := persist(ctx, func() (err error) {
+		v, err = s.version(ctx)
+		return err
+	})
 	if err == nil && v != version {
 		err = fmt.Errorf("the tables are of version %d, and this package is of version %d", v, version)
 	}

@@ -23,6 +23,10 @@ type Held struct {
 	mu       sync.Mutex
 	deadline time.Time   // when the lease ends here, on the monotonic clock
 	expiry   *time.Timer // ends it then
+
+	release  sync.Mutex
+	ended    bool  // by Release
+	lost     error // what the lease was when Release ended it
 	released bool
 
 	due   time.Time // of the next renewal; like index, for the renewer
@@ -40,24 +44,25 @@ var (
 var errLate = errors.New("the database's answer took longer than the time to live")
 
 // lifetime is how long a lease lasts here, from before it was asked for: less than in the database by what two clocks
-// may drift apart.
-func lifetime(ttl time.Duration) time.Duration { return ttl - ttl/100 }
+// may drift apart, and by what SQLite's, which counts milliseconds, may be behind.
+func lifetime(ttl time.Duration) time.Duration { return ttl - ttl/100 - time.Millisecond }
 
 // Release ends the lease's contexts and gives the lease back. It acts on this lease only: when another has the key by
-// now, that one's lease stays. The error wraps [lease.ErrLost] if the lease was lost before; after any other error the
-// key is taken until the lease runs out. A second call does nothing and returns nil.
+// now, that one's lease stays. The error wraps [lease.ErrLost] if the lease was lost before; after any other error, such as
+// that of a ctx that has ended, the key is taken until the lease runs out, or until another call succeeds. Once it is
+// given back or lost, a call does nothing and returns nil.
 func (h *Held) Release(ctx context.Context) error {
-	h.mu.Lock()
-	again := h.released
-	h.released = true
-	h.mu.Unlock()
-	if again {
+	h.release.Lock()
+	defer h.release.Unlock()
+	if h.released {
 		return nil
 	}
-	lost := h.Err()
-	h.Lose(errReleased) // first, so that a renewal on its way does not put it back into the heap
-	h.store.renewer.drop(h)
-	h.expiry.Stop()
+	if !h.ended {
+		h.ended, h.lost = true, h.Err()
+		h.Lose(errReleased) // first, so that a renewal on its way does not put it back into the heap
+		h.store.renewer.drop(h)
+		h.expiry.Stop()
+	}
 	if h.leave != nil {
 		defer h.leave() // whoever is next in this process finds the row free
 	}
@@ -67,9 +72,10 @@ func (h *Held) Release(ctx context.Context) error {
 		n, err = h.store.exec(ctx, h.store.text.release, h.row.of(h.fence)...)
 		return err
 	})
+	h.released = err == nil
 	switch {
-	case lost != nil:
-		return lost
+	case h.lost != nil:
+		return h.lost
 	case err != nil:
 		return fmt.Errorf("sqlstore: releasing %q: %w", h.Key(), err)
 	case n == 0:
@@ -132,7 +138,7 @@ func (h *Held) run(ctx context.Context, f func(context.Context, *lease.Lease) er
 			err = errors.Join(err, lost)
 		}
 	}()
-	under := h.Context(ctx)
+	under := context.WithValue(h.Context(ctx), heldBy{h.store, h.row}, h)
 	if o.first != nil {
 		if err := o.first(under); err != nil {
 			return err
@@ -158,6 +164,9 @@ type renewer struct {
 // atOnce is how many renewals may be on their way: one that hangs must not keep the others waiting.
 const atOnce = 8
 
+// longestRenewal keeps those that hang from taking all the places for long.
+const longestRenewal = 5 * time.Second
+
 func (r *renewer) start(s *Store) {
 	r.store = s
 	r.ctx, r.end = context.WithCancel(context.Background())
@@ -171,6 +180,17 @@ func (r *renewer) stop() {
 	r.mu.Unlock()
 	r.end()
 	r.tasks.Wait()
+}
+
+// background runs f beside the renewals. Close waits for it, unless it came first.
+func (r *renewer) background(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		go f()
+	} else {
+		r.tasks.Go(f)
+	}
 }
 
 func (r *renewer) closed() error {
@@ -276,7 +296,7 @@ func (r *renewer) next() time.Duration {
 // renew sends one renewal, and puts the lease back into the heap unless it is lost.
 func (r *renewer) renew(h *Held) {
 	sent := time.Now()
-	ctx, cancel := context.WithTimeout(r.ctx, min(h.until().Sub(sent), max(h.ttl/4, 100*time.Millisecond)))
+	ctx, cancel := context.WithTimeout(r.ctx, min(h.until().Sub(sent), max(h.ttl/4, 100*time.Millisecond), longestRenewal))
 	defer cancel()
 	n, err := r.store.exec(ctx, r.store.text.renew, h.row.of(h.fence, h.ttl.Microseconds())...)
 	switch {

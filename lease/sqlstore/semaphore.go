@@ -53,7 +53,9 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Held, error) {
 	return h, nil
 }
 
-// Acquire takes a lease and waits for it as long as ctx allows. See [Locks.Acquire].
+// Acquire takes a lease and waits for it as long as ctx allows. See [Locks.Acquire]; but stores do not take turns here,
+// and one that takes a lease again as soon as it gave it back may keep it from the others. Nor does it notice that it
+// waits for the Hold that it is called in.
 func (s *Semaphore) Acquire(ctx context.Context) (*Held, error) {
 	if s.err != nil {
 		return nil, s.err

@@ -21,11 +21,11 @@
 //	from any number of processes and connections             always
 //	after a crash or a restart of programs or the database   always
 //	after the tables were restored from a backup, or a       once a store was opened since, while the database's clock
-//	replica that lagged behind took over                     is past the times of the leases that are missing
+//	replica that lagged behind took over                     is past the epochs of the leases that are missing
 //	the same, after [Store.RaiseAbove]                       always
 //
-// A database that may forget in a power cut what it had confirmed (synchronous_commit = off, synchronous = OFF) counts as
-// restored then. A restored store is safe without trusting a clock once RaiseAbove was given the largest fence stored in
+// A database that may forget in a power cut what it had confirmed (synchronous_commit = off; SQLite's synchronous = OFF, or
+// NORMAL in WAL mode, go-sqlite3's default there) counts as restored then. A restored store is safe without trusting a clock once RaiseAbove was given the largest fence stored in
 // the tables that it fences.
 //
 // The fence's epoch is in milliseconds: each [Open] raises it to the database's time, or by one if it is there already.
@@ -56,7 +56,7 @@
 // # Clocks
 //
 // All times in the tables are the database's; what a program thinks the time is changes nothing. A holder counts its
-// lease's time with its monotonic clock from before it asked for it, less 1%, so that it ends here before it ends in the
+// lease's time with its monotonic clock from before it asked for it, less 1% and a millisecond, so that it ends here before it ends in the
 // database, however long the answer took. A process that was stopped finds out when it goes on, and one on a machine that
 // was suspended at its next renewal; what it sends before that is what the fence is for.
 //
@@ -72,8 +72,12 @@
 //
 // Give the store a [sql.DB] of its own, or one with connections to spare: in a pool whose connections are all busy,
 // renewals wait, and leases are lost. For SQLite set a busy timeout, shorter than the leases' time: go-sqlite3 waits for
-// that long even if the context has ended. A process that is stopped in the middle of a write to the file keeps it locked;
-// nobody takes or renews a lease there until it goes on or is killed. A server has no such moment.
+// that long even if the context has ended. A write transaction in the file, if it is the application's too, keeps
+// renewals waiting: one that is longer than the leases' time loses them. A process that is stopped in the middle of a
+// write keeps the file locked, and nobody takes or renews a lease there until it goes on or is killed. A file of its own,
+// or a server, is better.
+//
+// It needs SQLite 3.35, PostgreSQL 10, MySQL 8.0 or MariaDB 10.3. MySQL and TiDB have not been tried.
 package sqlstore
 
 import (
@@ -115,7 +119,11 @@ func Open(ctx context.Context, db *sql.DB, opts ...Option) (*Store, error) {
 		return nil, err
 	}
 	if c.dialect == nil {
-		if c.dialect, err = ask(ctx, db); err != nil {
+		err = persist(ctx, func() (err error) {
+			c.dialect, err = ask(ctx, db)
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -170,12 +178,21 @@ func (s *Store) RaiseAbove(ctx context.Context, f lease.Fence) error {
 // maxEpoch leaves room for those who open the store afterwards, each of whom raises the epoch.
 const maxEpoch = math.MaxInt64 - 1<<32
 
+// errEpoch is that the row of the epoch was not there to be changed.
+func (s *Store) errEpoch() error {
+	also := ""
+	if s.dialect.commits != "" {
+		also = ", or the connection does not commit by itself (autocommit is off: leave it out of the DSN)"
+	}
+	return fmt.Errorf("the table %s is empty or of another version of this package%s", s.names.epoch(s.dialect), also)
+}
+
 // raise runs a statement on the row of the epoch.
 func (s *Store) raise(ctx context.Context, text string, args ...any) error {
 	err := persist(ctx, func() error {
 		n, err := s.exec(ctx, text, args...)
 		if err == nil && n != 1 {
-			err = fmt.Errorf("the table %s is empty or of another version of this package", s.names.epoch(s.dialect))
+			err = s.errEpoch()
 		}
 		return err
 	})

@@ -26,7 +26,7 @@ type dialect struct {
 	quote string
 	// numbered is whether parameters are $1, $2 instead of ?.
 	numbered bool
-	// now is the time of the statement. It must not be earlier than the statement was sent.
+	// now is the time of the statement. It must not be earlier than the statement was sent, but for what lifetime allows.
 	now      string
 	now1000  string // in milliseconds
 	greatest string
@@ -37,7 +37,9 @@ type dialect struct {
 	epoch, counter string
 	// draw, where one statement cannot do both, counts ahead of take, whose parameters epoch and counter then are.
 	draw string
-	take string // appended to the common part
+	// commits is a condition for what must be written for good when the statement ends.
+	commits string
+	take    string // appended to the common part
 	// prepares is whether statements are better prepared once: go-sql-driver prepares each anew that has arguments, SQLite
 	// parses it. PostgreSQL's drivers do as they are told in their DSN, for the sake of poolers.
 	prepares bool
@@ -68,7 +70,7 @@ RETURNING epoch, counter`
 	token = IF({free} AND {later}, VALUES(token), token),
 	owner = IF({free} AND {later}, VALUES(owner), owner),
 	began = IF({free} AND {later}, VALUES(began), began),
-	waits = IF(token = VALUES(token) AND waiter = VALUES(token), 0, waits),
+	waits = IF({free} AND {later} AND waiter = VALUES(token), 0, waits),
 	ends = IF({free} AND {later}, VALUES(ends), ends),
 	counter = IF({free} AND {later}, LAST_INSERT_ID(VALUES(counter)), counter + LAST_INSERT_ID(0)),
 	epoch = IF({free}, GREATEST(epoch, VALUES(epoch)), epoch)`
@@ -113,8 +115,8 @@ func (d *dialect) statements(n names) statements {
 			ofRow + ` AND (token = ? OR waiter = ?)`),
 		busy:  t(`SELECT slot, owner, ends - {now} FROM {leases} WHERE family = ? AND name = ? AND ends > {now}`),
 		list:  t(`SELECT family, name, slot, epoch, counter, owner, {now} - began, ends - {now} FROM {leases} WHERE ends > {now} ORDER BY family, name, slot`),
-		open:  t(`UPDATE {epoch} SET epoch = {greatest}(epoch + 1, {now1000}), server = {server} WHERE id = 1 AND version = {version}`),
-		raise: t(`UPDATE {epoch} SET epoch = {greatest}(epoch + 1, ?) WHERE id = 1 AND version = {version}`),
+		open:  t(`UPDATE {epoch} SET epoch = {greatest}(epoch + 1, {now1000}), server = {server} WHERE id = 1 AND version = {version}{commits}`),
+		raise: t(`UPDATE {epoch} SET epoch = {greatest}(epoch + 1, ?) WHERE id = 1 AND version = {version}{commits}`),
 		epoch: t(`SELECT e.epoch FROM {epoch} e WHERE e.id = 1`),
 		check: t(`SELECT e.version FROM {epoch} e WHERE e.id = 1`),
 	}
@@ -133,7 +135,8 @@ func (d *dialect) words(n names, text string) string {
 	if d.draw != "" {
 		as = ""
 	}
-	text = strings.NewReplacer("{free}", freeText, "{later}", laterText, "{nextEpoch}", d.epoch, "{nextCounter}", d.counter).Replace(text)
+	text = strings.NewReplacer("{free}", freeText, "{later}", laterText, "{nextEpoch}", d.epoch, "{nextCounter}", d.counter,
+		"{commits}", d.commits).Replace(text)
 	text = strings.NewReplacer("{leases}", n.leases(d), "{epoch}", n.epoch(d), "{index}", n.index(d), "{indexed}", n.indexed(d), "{now}", d.now, "{now1000}", d.now1000,
 		"{greatest}", d.greatest, "{version}", strconv.Itoa(version), "{server}", d.server, "{as}", as).Replace(text)
 	if !d.numbered {
@@ -220,8 +223,9 @@ var dialects = []*dialect{
 	{
 		name: "mysql", quote: "`", now: mysqlNow, now1000: mysqlNow + ` DIV 1000`, greatest: "GREATEST", server: noServer,
 		// The manual's way to count; auto-increment values are not in order on TiDB.
-		draw:  `UPDATE {epoch} SET counter = LAST_INSERT_ID(GREATEST(counter + 1, {now})) WHERE id = 1 AND epoch = ?`,
+		draw:  `UPDATE {epoch} SET counter = LAST_INSERT_ID(GREATEST(counter + 1, {now})) WHERE id = 1 AND epoch = ?{commits}`,
 		epoch: `?`, counter: `LAST_INSERT_ID(?)`, take: onDuplicate, prepares: true,
+		commits: ` AND @@autocommit = 1`,
 		ddl: []string{`CREATE TABLE IF NOT EXISTS {leases} (
 	family  VARBINARY(512) NOT NULL,
 	name    VARBINARY(512) NOT NULL,

@@ -461,3 +461,113 @@ func TestHeldLeasesAreCheap(t *testing.T) {
 	}
 	runtime.KeepAlive(held)
 }
+
+// TestEightHang: renewals that hang, of long leases, leave room for the others.
+func TestEightHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		s := f.open(t, "one")
+		slow, quick := s.Locks("slow", time.Hour), s.Locks("quick", 15*time.Second)
+		for i := range atOnce {
+			if _, err := slow.TryAcquire(t.Context(), fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		advance(20*time.Minute - 3*time.Second) // they are due at 20 minutes, and this one two seconds later
+		h, err := quick.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var hung atomic.Int32
+		f.before(func(ctx context.Context, text string) error {
+			if text == f.text.renew && hung.Add(1) <= atOnce {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		})
+		advance(time.Minute)
+		if hung.Load() <= atOnce || h.Err() != nil {
+			t.Errorf("after %d renewals: %v", hung.Load(), h.Err())
+		}
+	})
+}
+
+// TestReleaseAgain: a release that failed can be tried again.
+func TestReleaseAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		locks := f.open(t, "one").Locks("f", time.Hour)
+		h, err := locks.TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := h.Release(ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("with a context that has ended: %v", err)
+		}
+		if _, err := locks.TryAcquire(t.Context(), "k"); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("not released yet: %v", err)
+		}
+		for range 2 { // the second does nothing
+			if err := h.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := locks.TryAcquire(t.Context(), "k"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestCancelledOnTheWay: ctx ends while the lease is asked for. The answer comes later, and the lease is given back.
+func TestCancelledOnTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		locks := f.open(t, "one").Locks("f", time.Hour)
+		f.after(func(ctx context.Context, text string) error {
+			if text == f.text.take {
+				advance(3 * time.Second)
+			}
+			return nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		if _, err := locks.Acquire(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("Acquire returned after %v", took)
+		}
+		advance(2*time.Second + time.Millisecond)
+		synctest.Wait()
+		if f.sent(f.text.release) != 1 {
+			t.Error("the lease was not given back")
+		}
+		f.after(nil)
+		if _, err := locks.TryAcquire(t.Context(), "k"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTransient(t *testing.T) {
+	for text, want := range map[string]bool{
+		"Error 1213 (40001): Deadlock found when trying to get lock; try restarting transaction": true,
+		"Error 1205 (HY000): Lock wait timeout exceeded; try restarting transaction":             true,
+		"database is locked":                                                          true,
+		"database is locked (5) (SQLITE_BUSY)":                                        true,
+		"database table is locked: fencedsql_leases":                                  true,
+		"Error 1290 (HY000): The MySQL server is running with the --read-only option": false,
+		"no such table: fencedsql_leases":                                             false,
+	} {
+		if transient(errors.New(text)) != want {
+			t.Errorf("%q", text)
+		}
+	}
+	if transient(nil) {
+		t.Error("nil")
+	}
+}
