@@ -13,6 +13,7 @@ import (
 	_ "github.com/fencedsql/fencedsql/dialects/sqlite"
 	fencedsql "github.com/fencedsql/fencedsql/driver"
 	"github.com/fencedsql/fencedsql/lease"
+	"github.com/fencedsql/fencedsql/lease/sqlstore"
 	_ "github.com/mattn/go-sqlite3"
 )
 
@@ -100,6 +101,38 @@ func ExampleClaim() {
 
 	fmt.Println(l.Key(), l.Fence(), err)
 	// Output: chats/42 1 <nil>
+}
+
+// The work holds a key of a lease store, in a SQLite file of its own.
+func Example_hold() {
+	app, remove := exampleFile()
+	defer remove()
+	ctx := context.Background()
+	db, err := fencedsql.Open("sqlite3", app, fencedsql.WithTables(
+		fencedsql.Table{Name: "chats", Fence: "summary_fence", Key: []string{"id"}}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+
+	kv, err := sql.Open("sqlite3", filepath.Join(filepath.Dir(app), "kv.db")+"?_journal_mode=WAL&_synchronous=FULL&_busy_timeout=5000")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer kv.Close()
+
+	store, err := sqlstore.Open(ctx, kv) // any *sql.DB: SQLite, PostgreSQL, MySQL, MariaDB
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	summaries := store.Locks("summaries", 15*time.Second)
+	err = summaries.Hold(ctx, "42", func(ctx context.Context, l *lease.Lease) error {
+		_, err := db.ExecContext(ctx, "UPDATE chats SET summary = ? WHERE id = ?", "held", 42) // fenced: ctx carries l
+		return err
+	})
+	fmt.Println(err)
+	// Output: <nil>
 }
 
 // A lock service of your own tells when its lease is lost.

@@ -68,13 +68,9 @@ func TestReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var examples []byte
-	for _, path := range []string{"example_test.go", "../lease/sqlstore/example_test.go"} {
-		code, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		examples = append(examples, code...)
+	examples, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
 	}
 	blocks := strings.Split(string(readme), "```go\n")[1:]
 	if len(blocks) < 4 {

@@ -213,7 +213,14 @@ func raiseCommand(args []string, std streams) int {
 	fs := flag.NewFlagSet("fencedsql leases raise-above", flag.ContinueOnError)
 	var f storeFlags
 	f.addDSN(fs)
-	number := fs.String("fence", "", "")
+	number := ""
+	fs.Func("fence", "", func(value string) error {
+		if number != "" {
+			return errors.New("it is there twice")
+		}
+		number = value
+		return nil
+	})
 	from := fs.String("from-tables", "", "")
 	dataEngine := fs.String("data-engine", "", "")
 	dataDSN := fs.String("data-dsn", "", "")
@@ -226,12 +233,12 @@ func raiseCommand(args []string, std streams) int {
 	at, err := f.database()
 	if err == nil {
 		switch {
-		case (*number == "") == (*from == ""):
+		case (number == "") == (*from == ""):
 			err = errors.New("it takes either -fence or -from-tables")
-		case *number != "" && *dataEngine+*dataDSN != "":
+		case number != "" && *dataEngine+*dataDSN != "":
 			err = errors.New("-data-engine and -data-dsn go with -from-tables only")
-		case *number != "":
-			floor, err = lease.ParseFence(*number)
+		case number != "":
+			floor, err = lease.ParseFence(number)
 		default:
 			if columns, err = parseColumns(*from); err == nil {
 				data, err = dataOf(at, *dataEngine, given(*dataDSN, dataDSNEnv))

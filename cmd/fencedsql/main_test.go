@@ -148,6 +148,7 @@ func TestUsage(t *testing.T) {
 		{args: "leases raise-above -h", out: raise},
 		{args: "leases raise-above -engine sqlite -dsn secret.db", code: 2, err: "fencedsql leases raise-above: it takes either -fence or -from-tables\n\n", usage: raise},
 		{args: "leases raise-above -engine sqlite -dsn secret.db -fence 1 -from-tables a.b", code: 2, err: "fencedsql leases raise-above: it takes either", usage: raise},
+		{args: "leases raise-above -engine sqlite -dsn secret.db -fence 2 -fence 1", code: 2, err: "fencedsql leases raise-above: invalid value \"1\" for flag -fence: it is there twice", usage: raise},
 		{args: "leases raise-above -engine sqlite -fence 1", code: 2, err: "fencedsql leases raise-above: -dsn is missing", usage: raise},
 		{args: "leases raise-above -engine sqlite -dsn secret.db -fence 0x1", code: 2, err: "fencedsql leases raise-above: lease: fence \"0x1\" is not", usage: raise},
 		{args: "leases raise-above -engine sqlite -dsn secret.db -fence 1 -data-dsn secret.db", code: 2, err: "fencedsql leases raise-above: -data-engine and -data-dsn go with", usage: raise},

@@ -16,37 +16,6 @@ import (
 	"github.com/fencedsql/fencedsql/lease/sqlstore"
 )
 
-// The work holds the key, and is refused if it comes back too late.
-func ExampleLocks_Hold() {
-	dir, err := os.MkdirTemp("", "sqlstore")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	ctx := context.Background()
-	kv, err := sql.Open("sqlite3", "file:"+filepath.Join(dir, "kv.db")+"?_journal_mode=WAL&_busy_timeout=5000")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer kv.Close()
-
-	store, err := sqlstore.Open(ctx, kv) // any *sql.DB: SQLite, PostgreSQL, MySQL, MariaDB
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer store.Close()
-	summaries := store.Locks("summaries", 15*time.Second)
-	err = summaries.Hold(ctx, "42", func(ctx context.Context, l *lease.Lease) error {
-		// ctx carries the lease: db.ExecContext(ctx, …) is fenced with it.
-		fmt.Println("holding", l.Key())
-		return nil
-	})
-	fmt.Println(err)
-	// Output:
-	// holding 42
-	// <nil>
-}
-
 // A store in a SQLite file of its own. Two programs want the same key.
 func Example() {
 	dir, err := os.MkdirTemp("", "sqlstore")
