@@ -54,8 +54,8 @@ type Dialect interface {
 	// numbers, and "?" where they do not.
 	Placeholder(n int) string
 
-	// Cast gives a parameter marker the type of the encoding, where the engine
-	// would otherwise have to guess it from the place it stands in.
+	// Cast gives a parameter marker the type of the encoding, for a row of a
+	// query, where the engine has no column to take it from.
 	Cast(marker string, enc lease.Encoding) string
 
 	// Assert is an expression for the new value of a fence column: fence where
@@ -394,7 +394,8 @@ type Row struct {
 	Open bool
 	// At follows the last one. In an empty row it follows the parenthesis.
 	At int
-	// Select is true for a select list.
+	// Select is true for a row of a query: a select list, or VALUES that is
+	// more than the rows to insert. A value in it does not get its column's type.
 	Select bool
 }
 
@@ -417,7 +418,8 @@ type Upsert struct {
 type Conjunct struct {
 	Span
 	// Column is the target's column when the conjunct is "column = value" with
-	// a value that is a literal or a parameter; else "".
+	// a value that is a literal or a parameter; else "". It may be left out
+	// where other tables take part.
 	Column string
 	// Value is the literal's text, or the parameter's when Param is not 0.
 	Value Span

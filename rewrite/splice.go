@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,7 +31,23 @@ type splicer struct {
 	listed   bool
 	edits    []edit
 	marks    [2]string // what fenceMark and boundMark became
-	expect   []func(text string, st *dialects.Statement) bool
+	expect   []expectation
+
+	// Room for what most statements need.
+	editRoom   [6]edit
+	expectRoom [4]expectation
+}
+
+func (r *Rewriter) splicer(text string, mode dialects.Mode, script *dialects.Script, known Columns) *splicer {
+	s := &splicer{Rewriter: r, text: text, mode: mode, script: script, st: &script.Statements[0], known: known}
+	s.edits, s.expect = s.editRoom[:0], s.expectRoom[:0]
+	return s
+}
+
+// expectation is what a write must say after the edits.
+type expectation struct {
+	hit
+	ok func(text string, w *dialects.Write) bool
 }
 
 // edit replaces a span of the text, or inserts where the span is empty.
@@ -107,7 +124,8 @@ func (s *splicer) plan(hits []hit) *Plan {
 	}
 	p.Text, p.Args, p.Listed = text, args, s.listed
 	if p.Guards[0].Probe != nil && s.dialect.LooseKeys() {
-		loose := &splicer{Rewriter: s.Rewriter, text: s.text, mode: s.mode, script: s.script, st: s.st, known: s.known, unpinned: true}
+		loose := s.splicer(s.text, s.mode, s.script, s.known)
+		loose.unpinned = true
 		if p.Loose = loose.plan(hits); p.Loose.Verdict != Fence {
 			return p.Loose
 		}
@@ -139,13 +157,10 @@ func (s *splicer) pin(h hit, key string) *dialects.Conjunct {
 	return nil
 }
 
-func (s *splicer) fence(t *table) string { return s.dialect.Cast(fenceMark, t.Encoding) }
-func (s *splicer) bound(t *table) string { return s.dialect.Cast(boundMark, t.Encoding) }
-
 func (s *splicer) assert(h hit, fence string) string { return s.assertOn(h.Ref, h, fence) }
 
 func (s *splicer) assertOn(ref string, h hit, fence string) string {
-	return s.dialect.Assert(ref+"."+h.table.column, s.bound(h.table), fence, h.table.Encoding)
+	return s.dialect.Assert(ref+"."+h.table.column, boundMark, fence, h.table.Encoding)
 }
 
 // assigned refuses a SET list that has the fence column.
@@ -168,10 +183,10 @@ func (s *splicer) fencePinned(h hit) *Plan {
 		return refusal
 	}
 	if h.Op == dialects.Update {
-		s.set(h, h.SetAt, s.fence(h.table), func(w *dialects.Write) []dialects.Assignment { return w.Set })
+		s.set(h, h.SetAt, fenceMark, func(w *dialects.Write) []dialects.Assignment { return w.Set })
 	}
 	n := len(h.Conjuncts)
-	condition := h.table.column + " < " + s.bound(h.table)
+	condition := h.table.column + " < " + boundMark
 	s.insert(h.Where.Start, "(")
 	s.insert(h.Where.End, ") AND "+condition)
 	s.check(h, func(text string, w *dialects.Write) bool {
@@ -189,7 +204,7 @@ func (s *splicer) fenceUpdate(h hit) *Plan {
 	if refusal := s.assigned(h.table, h.Set); refusal != nil {
 		return refusal
 	}
-	s.set(h, h.SetAt, s.assert(h, s.fence(h.table)), func(w *dialects.Write) []dialects.Assignment { return w.Set })
+	s.set(h, h.SetAt, s.assert(h, fenceMark), func(w *dialects.Write) []dialects.Assignment { return w.Set })
 	return nil
 }
 
@@ -229,37 +244,45 @@ func (s *splicer) fenceDelete(h hit, p *Plan) {
 }
 
 func (s *splicer) fenceInsert(h hit) *Plan {
-	t, fence := h.table, s.fence(h.table)
+	t := h.table
+	// A marker takes its column's type, but not through a query.
+	value := func(row dialects.Row) string {
+		if row.Select {
+			return s.dialect.Cast(fenceMark, t.Encoding)
+		}
+		return fenceMark
+	}
 	switch {
 	case len(h.Set) > 0:
 		if refusal := s.assigned(t, h.Set); refusal != nil {
 			return refusal
 		}
-		s.set(h, h.SetAt, fence, func(w *dialects.Write) []dialects.Assignment { return w.Set })
+		s.set(h, h.SetAt, fenceMark, func(w *dialects.Write) []dialects.Assignment { return w.Set })
 	default:
 		if refusal := s.columns(h); refusal != nil {
 			return refusal
 		}
 		if !h.DefaultValues.IsZero() {
-			s.edits = append(s.edits, edit{h.DefaultValues, "VALUES (" + fence + ")"})
+			s.edits = append(s.edits, edit{h.DefaultValues, "VALUES (" + fenceMark + ")"})
 		}
+		s.edits = slices.Grow(s.edits, len(h.Rows))
 		for _, row := range h.Rows {
 			if len(row.Values) == 0 {
-				s.insert(row.At, fence)
+				s.insert(row.At, value(row))
 			} else {
-				s.insert(row.At, ", "+fence)
+				s.insert(row.At, ", "+value(row))
 			}
 		}
 		s.check(h, func(text string, w *dialects.Write) bool {
 			if !h.DefaultValues.IsZero() {
-				return len(w.Rows) == 1 && len(w.Rows[0].Values) == 1 && s.says(text, w.Rows[0].Values[0], fence)
+				return len(w.Rows) == 1 && len(w.Rows[0].Values) == 1 && s.says(text, w.Rows[0].Values[0], fenceMark)
 			}
 			if len(w.Rows) != len(h.Rows) || len(w.Rows) == 0 {
 				return false
 			}
 			for i, row := range w.Rows {
 				n := len(h.Rows[i].Values)
-				if len(row.Values) != n+1 || !s.says(text, row.Values[n], fence) {
+				if len(row.Values) != n+1 || !s.says(text, row.Values[n], value(h.Rows[i])) {
 					return false
 				}
 			}
@@ -270,7 +293,7 @@ func (s *splicer) fenceInsert(h hit) *Plan {
 		if refusal := s.assigned(t, u.Set); refusal != nil {
 			return refusal
 		}
-		s.set(h, u.SetAt, s.assert(h, fence), func(w *dialects.Write) []dialects.Assignment {
+		s.set(h, u.SetAt, s.assert(h, fenceMark), func(w *dialects.Write) []dialects.Assignment {
 			if i < len(w.Upserts) {
 				return w.Upserts[i].Set
 			}
@@ -431,7 +454,7 @@ func (s *splicer) fenceRead(hits []hit) {
 	w := hits[0].Write
 	var conditions []string
 	for _, h := range hits {
-		conditions = append(conditions, "("+h.Ref+"."+h.table.column+" < "+s.bound(h.table)+") IS NOT FALSE")
+		conditions = append(conditions, "("+h.Ref+"."+h.table.column+" < "+boundMark+") IS NOT FALSE")
 	}
 	ours := strings.Join(conditions, " AND ")
 	if w.Where.IsZero() {
@@ -456,29 +479,45 @@ func (s *splicer) fenceRead(hits []hit) {
 
 // check adds an expectation of a write as it reads after the edits.
 func (s *splicer) check(h hit, ok func(text string, w *dialects.Write) bool) {
-	s.expect = append(s.expect, func(text string, st *dialects.Statement) bool {
-		w := &st.Writes[h.index]
-		return w.Op == h.Op && w.Target == h.Target && w.Ref == h.Ref && w.Reason == "" && ok(text, w)
-	})
+	s.expect = append(s.expect, expectation{h, ok})
+}
+
+// holds reports whether a write of the new text is the one that it was, and
+// says what the edits put into it.
+func (e *expectation) holds(text string, st *dialects.Statement) bool {
+	w := &st.Writes[e.index]
+	return w.Op == e.Op && w.Target == e.Target && w.Ref == e.Ref && w.Reason == "" && e.ok(text, w)
 }
 
 // says reports whether the span of the new text holds what an edit put there.
 func (s *splicer) says(text string, span dialects.Span, value string) bool {
 	text = span.Of(text)
-	for i := range len(value) {
-		want := value[i : i+1]
-		switch want {
+	for value != "" {
+		var plain, mark string
+		plain, mark, value = cutMark(value)
+		want := ""
+		switch mark {
 		case fenceMark:
 			want = s.marks[0]
 		case boundMark:
 			want = s.marks[1]
 		}
-		if !strings.HasPrefix(text, want) {
+		if !strings.HasPrefix(text, plain) || !strings.HasPrefix(text[len(plain):], want) {
 			return false
 		}
-		text = text[len(want):]
+		text = text[len(plain)+len(want):]
 	}
 	return text == ""
+}
+
+// cutMark cuts the text of an edit around the first mark in it.
+func cutMark(text string) (before, mark, after string) {
+	for i := range len(text) {
+		if c := text[i]; c == fenceMark[0] || c == boundMark[0] {
+			return text[:i], text[i : i+1], text[i+1:]
+		}
+	}
+	return text, "", ""
 }
 
 // fewMarkers is how many bare markers may be added to a text.
@@ -489,23 +528,28 @@ func isWord(c byte) bool {
 	return c == '_' || c == '$' || c == '?' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c >= 0x80
 }
 
+var errDiffers = errors.New("the fenced text reads otherwise than meant")
+
 // apply makes the edits, gives the markers their numbers, and parses the
 // result again: what is sent holds the fence, or nothing is sent.
 func (s *splicer) apply() (string, []Arg, error) {
 	params := s.st.Params
-	last, inserted := 0, 0
+	last := 0
 	for _, p := range params {
 		last = max(last, p.Index)
 	}
+	fences, bounds := 0, 0
 	for _, e := range s.edits {
-		inserted += strings.Count(e.text, fenceMark) + strings.Count(e.text, boundMark)
+		fences += strings.Count(e.text, fenceMark)
+		bounds += strings.Count(e.text, boundMark)
 	}
+	inserted := fences + bounds
 	// Markers stay bare where all are and few come in: an engine takes so many
 	// and no more. Else all get numbers, ours above the caller's, so that none
 	// of the caller's shifts; where the engine knows numbers.
 	fence, bound := "?", "?"
 	if !s.script.Anonymous || inserted > fewMarkers && s.dialect.Placeholder(1) != "?" {
-		if slices.ContainsFunc(s.edits, func(e edit) bool { return strings.Contains(e.text, fenceMark) }) {
+		if fences > 0 {
 			last++
 			fence = s.dialect.Placeholder(last)
 		}
@@ -524,9 +568,9 @@ func (s *splicer) apply() (string, []Arg, error) {
 	slices.SortStableFunc(s.edits, func(a, b edit) int { return a.Start - b.Start })
 
 	var b strings.Builder
-	grown := len(s.text)
+	grown := len(s.text) + fences*len(fence) + bounds*len(bound)
 	for _, e := range s.edits {
-		grown += len(e.text) + strings.Count(e.text, fenceMark)*len(fence) + strings.Count(e.text, boundMark)*len(bound) + 1
+		grown += len(e.text) + 1
 	}
 	b.Grow(grown)
 	order := make([]Arg, 0, len(params)+inserted) // what each marker of the new text, in turn, stands for
@@ -544,16 +588,17 @@ func (s *splicer) apply() (string, []Arg, error) {
 			return "", nil, fmt.Errorf("two clauses stand in one place")
 		}
 		copyTo(e.Start)
-		for i := range len(e.text) {
-			switch e.text[i : i+1] {
+		for added := e.text; added != ""; {
+			var plain, mark string
+			plain, mark, added = cutMark(added)
+			b.WriteString(plain)
+			switch mark {
 			case fenceMark:
 				order = append(order, FenceArg)
 				b.WriteString(fence)
 			case boundMark:
 				order = append(order, BoundArg)
 				b.WriteString(bound)
-			default:
-				b.WriteByte(e.text[i])
 			}
 		}
 		for len(params) > 0 && params[0].End <= e.End {
@@ -573,18 +618,17 @@ func (s *splicer) apply() (string, []Arg, error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("the fenced text cannot be read again: %w", err)
 	}
-	differs := fmt.Errorf("the fenced text reads otherwise than meant")
 	if len(script.Statements) != 1 {
-		return "", nil, differs
+		return "", nil, errDiffers
 	}
 	st := &script.Statements[0]
 	if len(st.Writes) != len(s.st.Writes) || len(st.Params) != len(order) {
-		return "", nil, differs
+		return "", nil, errDiffers
 	}
 	args := make([]Arg, 0, len(st.Params))
 	for i, p := range st.Params {
 		if p.Index < 1 {
-			return "", nil, differs
+			return "", nil, errDiffers
 		}
 		for len(args) < p.Index {
 			args = append(args, NoArg)
@@ -592,12 +636,12 @@ func (s *splicer) apply() (string, []Arg, error) {
 		if a := &args[p.Index-1]; *a == NoArg {
 			*a = order[i]
 		} else if *a != order[i] {
-			return "", nil, differs
+			return "", nil, errDiffers
 		}
 	}
-	for _, ok := range s.expect {
-		if !ok(text, st) {
-			return "", nil, differs
+	for i := range s.expect {
+		if !s.expect[i].holds(text, st) {
+			return "", nil, errDiffers
 		}
 	}
 	return text, args, nil

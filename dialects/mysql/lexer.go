@@ -1,7 +1,10 @@
 package mysql
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -32,10 +35,10 @@ type token struct {
 	kind kind
 	// depth counts the parentheses around it. A parenthesis has the depth of
 	// what is outside of it.
-	depth int
+	depth int32
 	// match is the index of a parenthesis's counterpart, and which parameter,
 	// from 1, a marker is.
-	match int
+	match int32
 }
 
 // source is a text and its tokens. Ranges of tokens are half-open, [lo, hi).
@@ -45,15 +48,95 @@ type source struct {
 	mode dialects.Mode
 }
 
-// maxDepth bounds the nesting of parentheses: both servers give up far below
-// it (their stack is limited), and the walks over the parser's tree recurse.
-const maxDepth = 5000
+// What a text may cost the parser, which walks over its tree by recursion.
+const (
+	// maxDepth bounds the nesting of parentheses, and how many operators stand
+	// in a row: both servers give up far below it (their stack is limited).
+	maxDepth = 5000
+	// maxLength bounds how deep the tree may be: a token may be a level of it,
+	// at up to 170 bytes of stack, in what has no parentheses too (1 + 1 + …).
+	maxLength = 2 << 20
+)
+
+// nesting keeps account of how deep a text goes.
+type nesting struct {
+	open      []level // the text itself, and the parentheses that are open
+	operators int     // those that stand in a row
+	length    int     // of the longest statement
+}
+
+type level struct {
+	paren int // the token
+	// length counts the tokens of the level, but for those in parentheses and
+	// for commas, and below those of the longest parenthesis in it.
+	length, below int
+}
+
+func (l level) whole() int { return l.length + l.below }
+
+// add adds token t, the next of s.
+func (n *nesting) add(s *source, t *token) error {
+	t.depth = int32(len(n.open) - 1)
+	in := &n.open[t.depth]
+	if t.kind != op {
+		n.operators = 0
+		in.length++
+		return nil
+	}
+	n.operators++
+	switch s.text[t.Start] {
+	case '(':
+		if t.depth == maxDepth {
+			return errorAt(fmt.Sprintf("more than %d parentheses in one another", maxDepth), t.Start)
+		}
+		n.open = append(n.open, level{paren: len(s.toks)})
+	case ')':
+		if t.depth == 0 {
+			return errorAt("a parenthesis closes that was not opened", t.Start)
+		}
+		t.depth--
+		t.match = int32(in.paren)
+		s.toks[in.paren].match = int32(len(s.toks))
+		out := &n.open[t.depth]
+		out.below = max(out.below, in.whole())
+		n.open = n.open[:t.depth+1]
+	case ';':
+		if t.depth == 0 {
+			n.length = max(n.length, in.whole())
+			*in = level{}
+		}
+	case ',', '.':
+	default:
+		in.length++
+		if n.operators > maxDepth {
+			return errorAt(fmt.Sprintf("more than %d operators in a row", maxDepth), t.Start)
+		}
+		return nil
+	}
+	n.operators = 0
+	return nil
+}
+
+// end is called behind the last token of s.
+func (n *nesting) end(s *source) error {
+	last := n.open[len(n.open)-1]
+	if len(n.open) > 1 {
+		return errorAt("a parenthesis is not closed", s.toks[last.paren].Start)
+	}
+	if max(n.length, last.whole()) > maxLength {
+		return fmt.Errorf("more than %d words in one expression or list", maxLength)
+	}
+	return nil
+}
 
 // lex reads all tokens of a text. Its errors quote nothing of it.
 func lex(text string, mode dialects.Mode) (*source, error) {
+	if len(text) > math.MaxInt32 {
+		return nil, errors.New("the text is longer than 2 GB")
+	}
 	s := &source{text: text, mode: mode, toks: make([]token, 0, len(text)/5+4)}
-	var open []int // indexes of the parentheses that are open
-	params := 0
+	nested := nesting{open: make([]level, 1, 8)}
+	var params int32
 	for i := 0; i < len(text); {
 		c := text[i]
 		switch {
@@ -74,7 +157,7 @@ func lex(text string, mode dialects.Mode) (*source, error) {
 			i = end
 			continue
 		}
-		t := token{Span: dialects.Span{Start: i}, depth: len(open)}
+		t := token{Span: dialects.Span{Start: i}}
 		var err error
 		switch {
 		case wordByte(c) && (c < '0' || c > '9' || s.afterDot(i)):
@@ -121,28 +204,18 @@ func lex(text string, mode dialects.Mode) (*source, error) {
 		default:
 			return nil, errorAt("a byte that is not SQL", i)
 		}
-		if t.kind == op {
-			switch c {
-			case '(':
-				if len(open) == maxDepth {
-					return nil, errorAt(fmt.Sprintf("more than %d parentheses in one another", maxDepth), i)
-				}
-				open = append(open, len(s.toks))
-			case ')':
-				if len(open) == 0 {
-					return nil, errorAt("a parenthesis closes that was not opened", i)
-				}
-				t.match = open[len(open)-1]
-				t.depth--
-				open = open[:len(open)-1]
-				s.toks[t.match].match = len(s.toks)
-			}
+		if err := nested.add(s, &t); err != nil {
+			return nil, err
+		}
+		if len(s.toks) == cap(s.toks) {
+			// What follows has about as many tokens to the byte as what was read.
+			s.toks = slices.Grow(s.toks, int(float64(len(s.toks))/float64(i)*float64(len(text)-i))+8)
 		}
 		s.toks = append(s.toks, t)
 		i = t.End
 	}
-	if len(open) > 0 {
-		return nil, errorAt("a parenthesis is not closed", s.toks[open[len(open)-1]].Start)
+	if err := nested.end(s); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -334,6 +407,9 @@ func (s *source) variable(i int) (int, error) {
 
 // operator is the length of the operator that the rest begins with.
 func operator(rest string) int {
+	if strings.IndexByte("<>!:|&-", rest[0]) < 0 {
+		return 1
+	}
 	for _, o := range [...]string{"<=>", "->>", "<=", ">=", "<>", "!=", ":=", "||", "&&", "<<", ">>", "->"} {
 		if strings.HasPrefix(rest, o) {
 			return len(o)
@@ -376,6 +452,9 @@ func (s *source) unquote(i int) string {
 	return t
 }
 
+// match is the index of the counterpart of token i, a parenthesis, or its number, a marker.
+func (s *source) match(i int) int { return int(s.toks[i].match) }
+
 // span covers the tokens [lo, hi).
 func (s *source) span(lo, hi int) dialects.Span {
 	if lo >= hi {
@@ -388,7 +467,7 @@ func (s *source) span(lo, hi int) dialects.Span {
 // that opens, behind all that it holds.
 func (s *source) next(i int) int {
 	if s.op(i, "(") {
-		return s.toks[i].match + 1
+		return s.match(i) + 1
 	}
 	return i + 1
 }
@@ -407,20 +486,26 @@ func (s *source) find(lo, hi int, f func(i int) bool) int {
 // items splits [lo, hi) at the commas outside of parentheses. ok is false when
 // an item is empty; no tokens are no items.
 func (s *source) items(lo, hi int) (items [][2]int, ok bool) {
+	ok = s.eachItem(lo, hi, func(lo, hi int) { items = append(items, [2]int{lo, hi}) })
+	return items, ok
+}
+
+// eachItem calls f for the items of [lo, hi), as items gives them.
+func (s *source) eachItem(lo, hi int, f func(lo, hi int)) (ok bool) {
 	if lo >= hi {
-		return nil, true
+		return true
 	}
 	start := lo
 	for i := lo; i <= hi; i = s.next(i) {
 		if i == hi || s.op(i, ",") {
 			if i == start {
-				return nil, false
+				return false
 			}
-			items = append(items, [2]int{start, i})
+			f(start, i)
 			start = i + 1
 		}
 	}
-	return items, true
+	return true
 }
 
 // clean is the text of [lo, hi) as the parser gets it, each token at its old
@@ -459,7 +544,7 @@ func (s *source) clean(lo, hi int, blank func(i int) bool) (string, error) {
 			}
 		case s.is(i, "JSON_TABLE") && s.op(i+1, "("): // not in the parser: a subquery in its place
 			copy(to, "(SELECT 1 ")
-			i = s.toks[i+1].match - 1
+			i = s.match(i+1) - 1
 		case s.is(i, "VALUE") && s.op(i+1, "(") && s.toks[i-1].kind == op && !s.op(i-1, ")"):
 			copy(to, "ABS  ") // MariaDB's other name of VALUES(column)
 		case s.is(i, "IGNORE") && (s.op(i-1, "(") || s.op(i-1, ",") || s.op(i-1, "=")):

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/fencedsql/fencedsql/dialects"
@@ -121,12 +122,29 @@ func (s *source) refuse(i, hi int, st *dialects.Statement, reason, hint string) 
 	}
 	w := s.write(dialects.Other, r)
 	w.Reason, w.Hint = reason, hint
-	st.Writes = append(st.Writes, w)
+	s.add(st, w)
 }
 
 // unknown adds a write of whatever tables the tokens [lo, hi) name.
 func (s *source) unknown(lo, hi int, st *dialects.Statement, reason, hint string) {
-	st.Writes = append(st.Writes, dialects.Write{TargetText: s.span(lo, hi).Of(s.text), Reason: reason, Hint: hint})
+	s.add(st, dialects.Write{TargetText: s.span(lo, hi).Of(s.text), Reason: reason, Hint: hint})
+}
+
+// maxWrites is how many tables a statement may write by name.
+const maxWrites = 10_000
+
+// add adds a write. Behind maxWrites of them one more stands for all that follow.
+func (s *source) add(st *dialects.Statement, w dialects.Write) {
+	switch n := len(st.Writes); {
+	case n < maxWrites:
+		st.Writes = append(st.Writes, w)
+	case n == maxWrites:
+		st.Writes = append(st.Writes, dialects.Write{
+			TargetText: st.Of(s.text),
+			Reason:     fmt.Sprintf("it writes more than %d tables", maxWrites),
+			Hint:       "write fewer in one statement",
+		})
+	}
 }
 
 // explain reads EXPLAIN and its like, which run the statement with ANALYZE or TRACE.

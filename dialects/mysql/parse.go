@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -40,16 +41,32 @@ func parse(text string, mode dialects.Mode) (script *dialects.Script, err error)
 			if err := s.statement(lo, hi, &st); err != nil {
 				return nil, err
 			}
-			for i := lo; i < hi; i++ {
-				if s.toks[i].kind == marker {
-					st.Params = append(st.Params, dialects.Param{Span: s.toks[i].Span, Index: s.toks[i].match})
-				}
-			}
+			st.Params = s.params(lo, hi)
 			script.Statements = append(script.Statements, st)
 		}
 		lo = hi + 1
 	}
 	return script, nil
+}
+
+// params are the parameter markers among the tokens [lo, hi).
+func (s *source) params(lo, hi int) []dialects.Param {
+	n := 0
+	for i := lo; i < hi; i++ {
+		if s.toks[i].kind == marker {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	params := make([]dialects.Param, 0, n)
+	for i := lo; i < hi; i++ {
+		if s.toks[i].kind == marker {
+			params = append(params, dialects.Param{Span: s.toks[i].Span, Index: s.match(i)})
+		}
+	}
+	return params
 }
 
 // statementEnd is the index of the semicolon that ends the statement at lo, or
@@ -227,7 +244,7 @@ func (s *source) insert(lo, hi int) ([]dialects.Write, error) {
 	w.ColumnsAt = s.toks[i-1].End
 	if s.op(i, "(") && !s.queryAt(i+1) {
 		w.HasColumns = true
-		end := s.toks[i].match
+		end := s.match(i)
 		items, ok := s.items(i+1, end)
 		if !ok {
 			return nil, errDiffers
@@ -352,7 +369,7 @@ func (s *source) queryRows(lo, hi int) (rows []dialects.Row, tableArm, ok bool) 
 		case i >= hi:
 			return nil, false, false
 		case s.op(i, "("):
-			inner, table, ok := s.queryRows(i+1, s.toks[i].match)
+			inner, table, ok := s.queryRows(i+1, s.match(i))
 			if !ok {
 				return nil, false, false
 			}
@@ -369,7 +386,7 @@ func (s *source) queryRows(lo, hi int) (rows []dialects.Row, tableArm, ok bool) 
 				return s.is(i, "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "INTO", "FOR", "LOCK", "PROCEDURE", "FETCH") ||
 					s.is(i, "WINDOW") && s.named(i+1) && s.is(i+2, "AS") || s.setOperator(i)
 			})
-			row, ok := s.row(i, end)
+			row, ok := s.row(i, end, 0)
 			if !ok || len(row.Values) == 0 {
 				return nil, false, false
 			}
@@ -377,6 +394,7 @@ func (s *source) queryRows(lo, hi int) (rows []dialects.Row, tableArm, ok bool) 
 			rows = append(rows, row)
 			i = end
 		case s.is(i, "VALUES", "VALUE"):
+			values := 0
 			for {
 				i++
 				if s.is(i, "ROW") {
@@ -385,12 +403,17 @@ func (s *source) queryRows(lo, hi int) (rows []dialects.Row, tableArm, ok bool) 
 				if i >= hi || !s.op(i, "(") {
 					return nil, false, false
 				}
-				row, ok := s.row(i+1, s.toks[i].match)
+				row, ok := s.row(i+1, s.match(i), values)
 				if !ok {
 					return nil, false, false
 				}
+				next := s.next(i)
+				if values == 0 { // the others will be like the first
+					values = len(row.Values)
+					rows = slices.Grow(rows, (hi-i)/(next-i+1)+1)
+				}
 				rows = append(rows, row)
-				i = s.next(i)
+				i = next
 				if !s.op(i, ",") {
 					break
 				}
@@ -418,20 +441,15 @@ func (s *source) setOperator(i int) bool {
 		s.is(i, "EXCEPT", "INTERSECT") && (s.is(i+1, "ALL", "DISTINCT") || s.queryAt(i+1))
 }
 
-// row reads the values [lo, hi) of a row. Behind lo-1 stands a parenthesis or SELECT.
-func (s *source) row(lo, hi int) (dialects.Row, bool) {
-	items, ok := s.items(lo, hi)
-	if !ok {
-		return dialects.Row{}, false
-	}
-	row := dialects.Row{At: s.toks[max(lo, hi)-1].End}
-	for _, it := range items {
-		row.Values = append(row.Values, s.span(it[0], it[1]))
-		if s.op(it[1]-1, "*") && (it[1]-1 == it[0] || s.op(it[1]-2, ".")) {
-			row.Open = true
-		}
-	}
-	return row, true
+// row reads the values [lo, hi) of a row, of which there may be n. Behind lo-1
+// stands a parenthesis or SELECT.
+func (s *source) row(lo, hi, n int) (dialects.Row, bool) {
+	row := dialects.Row{Values: make([]dialects.Span, 0, n), At: s.toks[max(lo, hi)-1].End}
+	ok := s.eachItem(lo, hi, func(lo, hi int) {
+		row.Values = append(row.Values, s.span(lo, hi))
+		row.Open = row.Open || s.op(hi-1, "*") && (hi-1 == lo || s.op(hi-2, "."))
+	})
+	return row, ok
 }
 
 // assignment is an element of a SET list and the column as it is written.
@@ -527,6 +545,9 @@ func (s *source) update(lo, verb, hi int, ctes []string) ([]dialects.Write, erro
 	if !ok {
 		return nil, errDiffers
 	}
+	if len(refs)*len(set) > maxAssigned {
+		return nil, errors.New("too many tables and assignments in one UPDATE")
+	}
 	w.SetAt = s.toks[c.where-1].End
 
 	stmt, err := s.tree(lo, hi, func(i int) bool {
@@ -549,6 +570,7 @@ func (s *source) update(lo, verb, hi int, ctes []string) ([]dialects.Write, erro
 	}
 
 	w.Joined, w.QualifySet = len(refs) > 1, len(refs) > 1
+	s.conjuncts(&w, c, refs, tree.Where)
 	var writes []dialects.Write
 	for _, r := range refs {
 		if r.derived || r.name.Schema == "" && isCTE(ctes, r.name.Table) {
@@ -565,7 +587,6 @@ func (s *source) update(lo, verb, hi int, ctes []string) ([]dialects.Write, erro
 		if one.Set != nil {
 			one.Ref = s.uniqueRef(refs, r)
 			writes = append(writes, clauses(one, w))
-			s.conjuncts(&writes[len(writes)-1], c, refs, r, tree.Where)
 		}
 	}
 	return writes, nil
@@ -618,46 +639,48 @@ func (s *source) conditions(w *dialects.Write, lo, hi int, refs []ref) (ends, bo
 	return c, s.returning(w, c.returning, hi)
 }
 
-// conjuncts splits the condition for a write of table r, by the tokens. Where
-// the tree splits it otherwise, it is one part that says nothing.
-func (s *source) conjuncts(w *dialects.Write, c ends, refs []ref, r ref, tree ast.ExprNode) {
+// conjuncts splits the condition by the tokens. Where the tree splits it
+// otherwise, it is one part that says nothing. What a part says of a column is
+// left out where several tables take part.
+func (s *source) conjuncts(w *dialects.Write, c ends, refs []ref, tree ast.ExprNode) {
 	if w.Where.IsZero() {
 		return
 	}
-	parts, terms := s.splitAnd(c.where+1, c.tail), treeConjuncts(tree)
+	parts := s.splitAnd(nil, c.where+1, c.tail)
+	terms := treeConjuncts(tree, len(parts))
 	if len(parts) != len(terms) {
 		w.Conjuncts = []dialects.Conjunct{{Span: w.Where}}
 		return
 	}
+	w.Conjuncts = make([]dialects.Conjunct, len(parts))
 	for k, p := range parts {
-		part := dialects.Conjunct{Span: s.span(p[0], p[1])}
+		part := &w.Conjuncts[k]
+		part.Span = s.span(p[0], p[1])
+		if len(refs) > 1 {
+			continue
+		}
 		col, value, ok := s.equality(p[0], p[1])
 		treeCol, treeOK := treeEquality(terms[k])
-		if ok && treeOK && sameName(treeCol.Name.O, col.last()) {
-			qualifiers := col.parts[:len(col.parts)-1]
-			if r.qualified(qualifiers) && (len(qualifiers) > 0 || len(refs) == 1) {
-				part.Column, part.Value = col.last(), s.toks[value].Span
-				if s.toks[value].kind == marker {
-					part.Param = s.toks[value].match
-				}
+		if ok && treeOK && sameName(treeCol.Name.O, col.last()) && refs[0].qualified(col.parts[:len(col.parts)-1]) {
+			part.Column, part.Value = col.last(), s.toks[value].Span
+			if s.toks[value].kind == marker {
+				part.Param = s.match(value)
 			}
 		}
-		w.Conjuncts = append(w.Conjuncts, part)
 	}
 }
 
 // splitAnd splits the condition [lo, hi) at the ANDs of its top level, through
 // parentheses too. With an operator that binds less than AND it is one part.
-func (s *source) splitAnd(lo, hi int) [][2]int {
-	var parts [][2]int
+func (s *source) splitAnd(parts [][2]int, lo, hi int) [][2]int {
 	add := func(lo, hi int) {
 		if lo < hi && s.op(lo, "(") && s.next(lo) == hi && !s.is(lo+1, "SELECT", "WITH", "VALUES", "TABLE") {
-			parts = append(parts, s.splitAnd(lo+1, hi-1)...)
+			parts = s.splitAnd(parts, lo+1, hi-1)
 			return
 		}
 		parts = append(parts, [2]int{lo, hi})
 	}
-	start, between, cases := lo, 0, 0
+	n, start, between, cases := len(parts), lo, 0, 0
 	for i := lo; i < hi; i = s.next(i) {
 		switch {
 		case s.is(i, "CASE"):
@@ -668,7 +691,7 @@ func (s *source) splitAnd(lo, hi int) [][2]int {
 		case s.is(i, "BETWEEN"):
 			between++
 		case s.is(i, "OR", "XOR"), s.op(i, "||") && s.mode&pipesAsConcat == 0:
-			return [][2]int{{lo, hi}}
+			return append(parts[:n], [2]int{lo, hi})
 		case s.op(i, ":="): // takes all that follows
 			return append(parts, [2]int{start, hi})
 		case s.is(i, "AND") && between > 0:
@@ -748,10 +771,9 @@ func (s *source) delete(lo, verb, hi int) ([]dialects.Write, error) {
 		w.Where.IsZero() != (tree.Where == nil) {
 		return nil, errDiffers
 	}
+	s.conjuncts(&w, c, refs, tree.Where)
 	if !tree.IsMultiTable {
-		w = clauses(s.write(dialects.Delete, refs[0]), w)
-		s.conjuncts(&w, c, refs, refs[0], tree.Where)
-		return []dialects.Write{w}, nil
+		return []dialects.Write{clauses(s.write(dialects.Delete, refs[0]), w)}, nil
 	}
 
 	items, ok := s.items(targets[0], targets[1])
@@ -787,13 +809,17 @@ func (s *source) delete(lo, verb, hi int) ([]dialects.Write, error) {
 		one := s.write(dialects.Delete, refs[meant])
 		one.Ref = s.uniqueRef(refs, refs[meant])
 		writes = append(writes, clauses(one, w))
-		s.conjuncts(&writes[len(writes)-1], c, refs, refs[meant], tree.Where)
 	}
 	return writes, nil
 }
 
-// maxRefs bounds the tables of a statement; the servers take 61.
-const maxRefs = 256
+// maxRefs bounds the tables of a statement, of which the servers take 61, and
+// maxAssigned those of an UPDATE times its assignments, each of which may be
+// for any of them.
+const (
+	maxRefs     = 256
+	maxAssigned = 1 << 18
+)
 
 // tableRefs reads the table references [lo, hi)
 // (https://dev.mysql.com/doc/refman/8.0/en/join.html), in the order of the text.
@@ -850,7 +876,7 @@ func (s *source) tableFactor(i, hi int) (refs []ref, next int, ok bool) {
 	case s.op(i, "(") && s.derivedAt(i):
 		i = s.next(i)
 	case s.op(i, "("):
-		refs, ok = s.tableRefs(i+1, s.toks[i].match)
+		refs, ok = s.tableRefs(i+1, s.match(i))
 		return refs, s.next(i), ok
 	default:
 		if r, ok = s.tableName(i, hi); !ok {

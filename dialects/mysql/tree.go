@@ -92,28 +92,34 @@ type treeRef struct {
 }
 
 func treeRefs(n ast.ResultSetNode) []treeRef {
-	switch n := n.(type) {
-	case *ast.Join:
-		refs := treeRefs(n.Left)
-		if n.Right != nil {
-			refs = append(refs, treeRefs(n.Right)...)
-		}
-		return refs
-	case *ast.TableSource:
-		r := treeRef{alias: n.AsName.O}
-		switch t := n.Source.(type) {
-		case *ast.TableName:
-			r.schema, r.table = t.Schema.O, t.Name.O
+	var refs []treeRef
+	left := []ast.ResultSetNode{n} // a stack: joins are as deep as long
+	for len(left) > 0 {
+		n := left[len(left)-1]
+		left = left[:len(left)-1]
+		switch n := n.(type) {
 		case *ast.Join:
-			return treeRefs(t)
-		default:
-			r.derived = true
+			if n.Right != nil {
+				left = append(left, n.Right)
+			}
+			left = append(left, n.Left)
+		case *ast.TableSource:
+			r := treeRef{alias: n.AsName.O}
+			switch t := n.Source.(type) {
+			case *ast.TableName:
+				r.schema, r.table = t.Schema.O, t.Name.O
+			case *ast.Join:
+				left = append(left, t)
+				continue
+			default:
+				r.derived = true
+			}
+			refs = append(refs, r)
+		case *ast.TableName:
+			refs = append(refs, treeRef{schema: n.Schema.O, table: n.Name.O})
 		}
-		return []treeRef{r}
-	case *ast.TableName:
-		return []treeRef{{schema: n.Schema.O, table: n.Name.O}}
 	}
-	return nil
+	return refs
 }
 
 // treeArm is one SELECT, VALUES or TABLE of a query.
@@ -156,9 +162,10 @@ func treeArms(n ast.Node) []treeArm {
 	return arms
 }
 
-// treeConjuncts are the parts of a condition that AND joins.
-func treeConjuncts(e ast.ExprNode) []ast.ExprNode {
-	var parts []ast.ExprNode
+// treeConjuncts are the parts of a condition that AND joins, of which there
+// may be n.
+func treeConjuncts(e ast.ExprNode, n int) []ast.ExprNode {
+	parts := make([]ast.ExprNode, 0, n)
 	left := []ast.ExprNode{e} // a stack: chains of AND are as deep as long
 	for len(left) > 0 {
 		e := left[len(left)-1]

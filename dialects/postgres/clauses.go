@@ -152,7 +152,7 @@ func (p *places) list(items []item, lo, hi int) []item {
 // each with the place where it begins.
 func (p *places) targets(list []*ast.Node, lo, hi int) []dialects.Span {
 	var room [16]item
-	items := p.list(room[:0], lo, hi)
+	items := p.list(slices.Grow(room[:0], len(list)), lo, hi)
 	p.must(len(items) == len(list))
 	if p.lost {
 		return nil
@@ -168,7 +168,7 @@ func (p *places) targets(list []*ast.Node, lo, hi int) []dialects.Span {
 // assignments are the elements of a SET list.
 func (p *places) assignments(list []*ast.Node, lo, hi int) []dialects.Assignment {
 	var room [16]item
-	items := p.list(room[:0], lo, hi)
+	items := p.list(slices.Grow(room[:0], len(list)), lo, hi)
 	set := make([]dialects.Assignment, 0, len(items))
 	names := make([]string, len(list))
 	for i, t := range list {
@@ -268,7 +268,7 @@ func (p *places) rows(query *ast.SelectStmt, lo, hi int) (rows []dialects.Row, r
 		case kwTable:
 			reason = "TABLE gives its columns without naming them"
 		case kwValues:
-			rows = p.values(rows, arm.ValuesLists, i+1, hi)
+			rows = p.values(rows, arm.ValuesLists, i+1, hi, !isValues(query))
 		default:
 			p.must(p.kind(i) == kwSelect && len(arm.ValuesLists) == 0)
 			if len(arm.TargetList) == 0 {
@@ -280,6 +280,14 @@ func (p *places) rows(query *ast.SelectStmt, lo, hi int) (rows []dialects.Row, r
 	})
 	p.must(len(arms) == 0)
 	return rows, reason
+}
+
+// isValues reports whether a query is nothing but VALUES, and so is not read as
+// a query where an INSERT has it: transformInsertStmt in PostgreSQL's
+// src/backend/parser/analyze.c.
+func isValues(query *ast.SelectStmt) bool {
+	return len(query.ValuesLists) > 0 && len(query.SortClause) == 0 && query.LimitOffset == nil && query.LimitCount == nil &&
+		len(query.LockingClause) == 0 && query.WithClause == nil
 }
 
 // leaves are the arms of a set operation, in the order of the text.
@@ -323,10 +331,10 @@ func (p *places) arms(i, hi int, arm func(i, hi int)) {
 	}
 }
 
-// values reads the rows of VALUES.
-func (p *places) values(rows []dialects.Row, lists []*ast.Node, lo, hi int) []dialects.Row {
+// values reads the rows of VALUES, which is all of an INSERT's query or a part of it.
+func (p *places) values(rows []dialects.Row, lists []*ast.Node, lo, hi int, part bool) []dialects.Row {
 	var room, inner [16]item
-	items := p.list(room[:0], lo, hi)
+	items := p.list(slices.Grow(room[:0], len(lists)), lo, hi)
 	p.must(len(items) == len(lists))
 	rows = slices.Grow(rows, len(items))
 	for i, it := range items {
@@ -338,7 +346,7 @@ func (p *places) values(rows []dialects.Row, lists []*ast.Node, lo, hi int) []di
 		values := p.list(inner[:0], it.lo+1, end-1)
 		list := lists[i].GetList().GetItems()
 		p.must(len(values) == len(list))
-		row := dialects.Row{Values: make([]dialects.Span, len(values)), At: p.end(end - 1)}
+		row := dialects.Row{Values: make([]dialects.Span, len(values)), At: p.end(end - 1), Select: part}
 		for j, v := range values {
 			row.Values[j] = p.span(v.lo, v.hi)
 			row.Open = row.Open || j < len(list) && isStar(list[j])
@@ -374,7 +382,7 @@ func (p *places) conjuncts(w *dialects.Write, condition *ast.Node, lo, hi int) [
 	var room [8]item
 	var nodeRoom [8]*ast.Node
 	nodes := conjunctNodes(nodeRoom[:0], condition)
-	items := p.split(room[:0], lo, hi)
+	items := p.split(slices.Grow(room[:0], len(nodes)), lo, hi)
 	if len(items) != len(nodes) {
 		return []dialects.Conjunct{{Span: p.span(lo, hi)}}
 	}
@@ -390,6 +398,7 @@ func (p *places) conjuncts(w *dialects.Write, condition *ast.Node, lo, hi int) [
 func conjunctNodes(nodes []*ast.Node, condition *ast.Node) []*ast.Node {
 	var room [8]*ast.Node
 	rest := append(room[:0], condition)
+	nodes = slices.Grow(nodes, len(condition.GetBoolExpr().GetArgs())) // as flat as they are written
 	for len(rest) > 0 {
 		n := rest[len(rest)-1]
 		rest = rest[:len(rest)-1]
@@ -409,8 +418,7 @@ func conjunctNodes(nodes []*ast.Node, condition *ast.Node) []*ast.Node {
 func (p *places) split(items []item, lo, hi int) []item {
 	it := p.bare(item{lo, hi})
 	lo, hi = it.lo, it.hi
-	var room [8]item
-	parts := append(room[:0], item{lo, hi})
+	n, at := len(items), lo
 	cases, betweens := 0, 0
 	for i := lo; i < hi; i = p.skip(i) {
 		switch k := p.kind(i); {
@@ -425,19 +433,16 @@ func (p *places) split(items []item, lo, hi int) []item {
 		case k == kwAnd && betweens > 0:
 			betweens--
 		case k == kwAnd:
-			parts[len(parts)-1].hi = i
-			parts = append(parts, item{i + 1, hi})
+			items = p.split(items, at, i)
+			at = i + 1
 		case k == kwOr:
-			return append(items, it)
+			return append(items[:n], it)
 		}
 	}
-	if len(parts) == 1 {
+	if at == lo {
 		return append(items, it)
 	}
-	for _, part := range parts {
-		items = p.split(items, part.lo, part.hi)
-	}
-	return items
+	return p.split(items, at, hi)
 }
 
 // isOperand reports whether the word at i stands where an expression or its

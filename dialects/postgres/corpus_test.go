@@ -55,7 +55,7 @@ func TestCorpus(t *testing.T) {
 	for _, text := range texts {
 		script, err := dialect{}.Parse(text, 0)
 		if err != nil {
-			if _, perr := parse(text); perr == nil {
+			if _, perr := parse(text, 0); perr == nil {
 				t.Errorf("%v, although the parser takes it: %s", err, text)
 			}
 			continue

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sqlc-dev/oliphant/ast"
 	"github.com/sqlc-dev/oliphant/parser"
@@ -23,6 +24,9 @@ func (dialect) Parse(text string, mode dialects.Mode) (*dialects.Script, error) 
 	case strings.IndexByte(text, 0) >= 0:
 		// The parser stops reading there.
 		return nil, errors.New("the text holds a NUL byte")
+	case !utf8.ValidString(text):
+		// The parser would go another way, which recurses with the length.
+		return nil, errors.New("the text is not UTF-8")
 	}
 	toks, backslash, err := lex(text)
 	if err != nil {
@@ -31,7 +35,7 @@ func (dialect) Parse(text string, mode dialects.Mode) (*dialects.Script, error) 
 	if backslash && mode&backslashes != 0 {
 		return nil, errors.New("a string literal holds a backslash, and standard_conforming_strings is off: write E'…', or turn the setting on")
 	}
-	tree, err := parse(text)
+	tree, err := parse(text, len(toks))
 	if err != nil {
 		return nil, err
 	}
@@ -46,21 +50,24 @@ func (dialect) Parse(text string, mode dialects.Mode) (*dialects.Script, error) 
 	return script, nil
 }
 
-// parse calls the parser. What it says of an error quotes the text, where the
-// place of the error would begin a literal: only the place is told.
-func parse(text string) (tree *ast.ParseResult, err error) {
+// parse calls the parser on a text of so many tokens. What it says of an error
+// quotes the text, where the place of the error would begin a literal: only the
+// place is told.
+func parse(text string, tokens int) (tree *ast.ParseResult, err error) {
 	defer func() {
 		if recover() != nil {
 			tree, err = nil, errors.New("the parser cannot read the text")
 		}
 	}()
-	tree, err = parser.ParseToTree(text)
+	// The parser makes room for a token in three bytes, and copies all that it
+	// has each time that it needs more. Blanks behind a dense text spare that.
+	tree, err = parser.ParseToTree(text + strings.Repeat(" ", max(3*tokens-len(text), 0)))
 	var perr *parser.Error
 	switch {
 	case errors.As(err, &perr) && perr.Cursorpos > 0:
-		return nil, fmt.Errorf("syntax error near character %d", perr.Cursorpos)
+		return nil, fmt.Errorf("syntax error near character %d", min(perr.Cursorpos, utf8.RuneCountInString(text)+1))
 	case err != nil:
-		return nil, errors.New("syntax error, or text that is not UTF-8")
+		return nil, errors.New("syntax error")
 	}
 	return tree, nil
 }
@@ -76,7 +83,13 @@ type reader struct {
 	// The tokens INSERT, UPDATE, DELETE and MERGE of the writes read so far.
 	verbs []int
 	h     head // of the write at hand
+	// visits counts the nodes that walk looked at.
+	visits int
 }
+
+// maxVisits bounds visits: each walk goes through all of a tree, at some 200 ns
+// a node.
+const maxVisits = 1 << 20
 
 func (r *reader) statement(raw *ast.RawStmt, st *dialects.Statement) error {
 	index := func(offset int32) int {
@@ -201,6 +214,26 @@ func (r *reader) refuse(query *ast.Node, reason, hint string) {
 	}
 }
 
+// maxWrites is how many tables a statement may write by name.
+const maxWrites = 10_000
+
+// append adds a write. Behind maxWrites of them one more stands for all that
+// follow.
+func (r *reader) append(w dialects.Write) {
+	switch n := len(r.st.Writes); {
+	case n < maxWrites:
+		r.st.Writes = append(r.st.Writes, w)
+	case n == maxWrites:
+		r.st.Writes = append(r.st.Writes, dialects.Write{
+			TargetText: r.st.Of(r.text),
+			Reason:     fmt.Sprintf("it writes more than %d tables", maxWrites),
+			Hint:       "write fewer in one statement",
+		})
+	}
+}
+
+func (r *reader) full() bool { return len(r.st.Writes) > maxWrites }
+
 // utility reads the statements that change tables but are no DML.
 func (r *reader) utility(n any) {
 	switch n := n.(type) {
@@ -239,7 +272,7 @@ func (r *reader) utility(n any) {
 			r.other(s.Relation, "a table moved to another schema is no longer the registered one", hintAdmin)
 		}
 	case *ast.Node_DoStmt:
-		code := []string{r.text[r.st.Start:r.st.End]}
+		code := []string{r.st.Of(r.text)}
 		for _, a := range n.DoStmt.Args {
 			if s := a.GetDefElem().GetArg().GetString_(); s != nil {
 				code = append(code, s.Sval)
@@ -247,13 +280,13 @@ func (r *reader) utility(n any) {
 		}
 		r.code("DO", strings.Join(code, "\n"))
 	case *ast.Node_CallStmt:
-		r.code("CALL", r.text[r.st.Start:r.st.End])
+		r.code("CALL", r.st.Of(r.text))
 	}
 }
 
 // code adds a write of whatever the code of a statement names.
 func (r *reader) code(verb, text string) {
-	r.st.Writes = append(r.st.Writes, dialects.Write{
+	r.append(dialects.Write{
 		TargetText: text,
 		Reason:     "what " + verb + " writes cannot be fenced",
 		Hint:       hintAlone + "; " + hintAdmin,
@@ -268,7 +301,7 @@ func (r *reader) other(rel *ast.RangeVar, reason, hint string) {
 	w := dialects.Write{Target: dialects.Name{Schema: rel.Schemaname, Table: rel.Relname}, Reason: reason, Hint: hint}
 	p := r.places()
 	w.TargetText = p.span(p.qualified(p.at(rel.Location))).Of(r.text)
-	r.st.Writes = append(r.st.Writes, w)
+	r.append(w)
 }
 
 func (r *reader) altered(rel *ast.RangeVar, columns []string) {
@@ -295,7 +328,7 @@ func (r *reader) dropped(name []*ast.Node) {
 	default:
 		w.Target = dialects.Name{Schema: parts[n-2], Table: parts[n-1]}
 	}
-	r.st.Writes = append(r.st.Writes, w)
+	r.append(w)
 }
 
 // analyzes reports whether EXPLAIN runs its statement. An option may be
@@ -353,7 +386,7 @@ func (r *reader) with(clause *ast.WithClause) {
 // is a verb among the tokens that belongs to no write read so far.
 func (r *reader) search() {
 	suspect := false
-	for i := r.lo + 1; i < r.hi && !suspect; i++ {
+	for i := r.lo + 1; i < r.hi && !suspect && !r.full(); i++ {
 		switch r.toks[i].kind {
 		case kwInsert, kwUpdate, kwDelete, kwMerge:
 			switch r.toks[i-1].kind {
@@ -367,16 +400,33 @@ func (r *reader) search() {
 		return
 	}
 	var ctes []*ast.CommonTableExpr
-	walk(r.tree, func(m protoreflect.ProtoMessage) bool {
+	if !r.walk(func(m protoreflect.ProtoMessage) bool {
 		if cte, ok := m.(*ast.CommonTableExpr); ok {
 			ctes = append(ctes, cte)
 		}
 		return true
-	})
+	}) {
+		r.append(dialects.Write{
+			TargetText: r.st.Of(r.text),
+			Reason:     "the statement is too long to be searched for writes in subqueries",
+			Hint:       "quote columns that are called insert, update, delete or merge",
+		})
+		return
+	}
 	slices.SortFunc(ctes, func(a, b *ast.CommonTableExpr) int { return int(a.Location - b.Location) })
 	for _, cte := range ctes {
 		r.write(cte.GetCtequery().GetNode(), cte)
 	}
+}
+
+// walk goes through the statement's tree. It returns false when it gave up
+// because of maxVisits.
+func (r *reader) walk(visit func(protoreflect.ProtoMessage) bool) bool {
+	walk(r.tree, func(m protoreflect.ProtoMessage) bool {
+		r.visits++
+		return r.visits <= maxVisits && visit(m)
+	})
+	return r.visits <= maxVisits
 }
 
 // walk calls visit for every message of a tree in no certain order, and goes
@@ -412,6 +462,9 @@ func (r *reader) places() *places { return &places{text: r.text, toks: r.toks} }
 // write reads a statement of DML, in a CTE if there is one. One that was read
 // before it leaves alone.
 func (r *reader) write(n any, cte *ast.CommonTableExpr) {
+	if r.full() {
+		return
+	}
 	switch n := n.(type) {
 	case *ast.Node_InsertStmt:
 		r.with(n.InsertStmt.WithClause)
@@ -430,8 +483,13 @@ func (r *reader) write(n any, cte *ast.CommonTableExpr) {
 		r.with(n.DeleteStmt.WithClause)
 		if h := r.head(dialects.Delete, n.DeleteStmt.Relation, cte); h != nil {
 			h.delete(n.DeleteStmt)
-			if cte != nil && r.widens(cte, n.DeleteStmt.ReturningClause) {
-				h.refuse("the rows that this DELETE returns are taken as a whole, and would be one column wider", hintColumns)
+			if cte != nil {
+				switch wide, ok := r.widens(cte, n.DeleteStmt.ReturningClause); {
+				case !ok:
+					h.refuse("the statement is too long to be searched for those who take the rows that this DELETE returns", hintAlone)
+				case wide:
+					h.refuse("the rows that this DELETE returns are taken as a whole, and would be one column wider", hintColumns)
+				}
 			}
 			r.add(h)
 		}
@@ -518,7 +576,7 @@ func (r *reader) add(h *head) {
 	if h.lost {
 		h.refuse("its clauses cannot be told apart", hintSimpler)
 	}
-	r.st.Writes = append(r.st.Writes, h.Write)
+	r.append(h.Write)
 }
 
 func (h *head) refuse(reason, hint string) {
@@ -623,15 +681,15 @@ func (h *head) condition(where *ast.Node, returning *ast.ReturningClause, lo int
 // widens reports whether one more column returned by a DELETE in a CTE could
 // show anywhere: in a star, in a natural join, where a row is taken as a
 // whole, or by its name, "case". Where the DELETE returns nothing, that is
-// wherever the CTE is read, which is an error without the column.
-func (r *reader) widens(cte *ast.CommonTableExpr, returning *ast.ReturningClause) bool {
+// wherever the CTE is read, which is an error without the column. ok is false
+// when that would take too long to tell.
+func (r *reader) widens(cte *ast.CommonTableExpr, returning *ast.ReturningClause) (wide, ok bool) {
 	if !r.mentions(cte) {
-		return false
+		return false, r.visits <= maxVisits
 	}
 	rows := map[string]bool{cte.Ctename: true, "case": true}
 	var columns []*ast.ColumnRef
-	wide := false
-	walk(r.tree, func(m protoreflect.ProtoMessage) bool {
+	ok = r.walk(func(m protoreflect.ProtoMessage) bool {
 		switch m := m.(type) {
 		case *ast.ReturningClause:
 			return m != returning // its own star is of the table
@@ -652,12 +710,15 @@ func (r *reader) widens(cte *ast.CommonTableExpr, returning *ast.ReturningClause
 		last := c.Fields[len(c.Fields)-1].GetString_().GetSval()
 		wide = wide || last == "case" || len(c.Fields) == 1 && rows[last]
 	}
-	return wide
+	return wide, ok
 }
 
 // mentions reports whether a word of the statement, but for the one that names
 // it, may be the name of the CTE.
 func (r *reader) mentions(cte *ast.CommonTableExpr) bool {
+	if r.visits += (r.hi - r.lo) / 16; r.visits > maxVisits {
+		return false // so many tokens take as long as a node
+	}
 	for _, t := range r.toks[r.lo:r.hi] {
 		switch name := r.text[t.start:t.end]; {
 		case t.start == cte.Location:

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sqlc-dev/oliphant/parser"
 
@@ -296,20 +295,13 @@ func TestHugeTexts(t *testing.T) {
 		"labels, never END": {"INSERT INTO t SELECT 1 AS case" + strings.Repeat(", 2 AS case", 1000), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			start := time.Now()
 			script, err := dialect{}.Parse(c.text, 0)
-			took := time.Since(start)
 			if c.read != (err == nil) {
 				t.Errorf("%d bytes: %v", len(c.text), err)
-			}
-			// A bound against hanging, not a measure: machines differ.
-			if took > 10*time.Second {
-				t.Errorf("%d bytes took %v", len(c.text), took)
 			}
 			if err == nil && len(script.Statements) == 0 {
 				t.Error("nothing was read")
 			}
-			t.Logf("%d bytes in %v", len(c.text), took)
 		})
 	}
 }

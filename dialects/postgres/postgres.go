@@ -151,8 +151,9 @@ var reserved = func() map[string]bool {
 
 func (dialect) Placeholder(n int) string { return "$" + strconv.Itoa(n) }
 
-// Cast gives markers a type: the engine would otherwise take a marker in a
-// select list for text, and one in a CASE for the type of its neighbours.
+// Cast gives a marker a type: the engine takes one in a select list for text.
+// Elsewhere it takes the type of what a marker is assigned to or compared with
+// (https://www.postgresql.org/docs/current/typeconv.html).
 func (dialect) Cast(marker string, enc lease.Encoding) string {
 	return marker + "::" + typeOf(enc)
 }

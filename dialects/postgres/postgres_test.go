@@ -131,10 +131,10 @@ func TestReserved(t *testing.T) {
 func TestAssert(t *testing.T) {
 	d := dialect{}
 	for enc, want := range map[lease.Encoding]string{
-		lease.Text:  `CASE WHEN t.fence < $2::text THEN $1::text ELSE ('fencedsql:' || coalesce(t.fence::text, 'NULL'))::int::text END`,
-		lease.Int64: `CASE WHEN t.fence < $2::bigint THEN $1::bigint ELSE ('fencedsql:' || coalesce(t.fence::text, 'NULL'))::int::bigint END`,
+		lease.Text:  `CASE WHEN t.fence < $2 THEN $1 ELSE ('fencedsql:' || coalesce(t.fence::text, 'NULL'))::int::text END`,
+		lease.Int64: `CASE WHEN t.fence < $2 THEN $1 ELSE ('fencedsql:' || coalesce(t.fence::text, 'NULL'))::int::bigint END`,
 	} {
-		got := d.Assert("t.fence", d.Cast(d.Placeholder(2), enc), d.Cast(d.Placeholder(1), enc), enc)
+		got := d.Assert("t.fence", d.Placeholder(2), d.Placeholder(1), enc)
 		if got != want {
 			t.Errorf("%v: %s", enc, got)
 		}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -111,10 +112,11 @@ var keywords = func() map[string]kind {
 }()
 
 var (
-	errUnclosed = errors.New("a string, comment or quoted name is not closed")
-	errNumber   = errors.New("a number runs into a name")
-	errBrackets = errors.New("brackets do not match")
-	errNested   = errors.New("the text is nested too deeply to be read safely")
+	errUnclosed  = errors.New("a string, comment or quoted name is not closed")
+	errNumber    = errors.New("a number runs into a name")
+	errBrackets  = errors.New("brackets do not match")
+	errOperators = errors.New("too many operators stand side by side")
+	errNested    = errors.New("the text is nested too deeply to be read safely")
 )
 
 // lexer reads tokens. It expects a text without NUL bytes.
@@ -124,6 +126,8 @@ type lexer struct {
 	// backslash is set when an ordinary '…' literal holds a backslash, which
 	// means itself or escapes, by standard_conforming_strings.
 	backslash bool
+	// ahead counts the characters looked at for the ends of operators.
+	ahead int
 }
 
 // lex reads all tokens of a text and pairs its brackets.
@@ -137,6 +141,10 @@ func lex(text string) (toks []token, backslash bool, err error) {
 		}
 		if t.end == t.start {
 			return toks, l.backslash, pair(toks)
+		}
+		if len(toks) == cap(toks) {
+			// What follows has about as many tokens to the byte as what was read.
+			toks = slices.Grow(toks, int(float64(len(toks))/float64(t.end)*float64(len(text)-int(t.end)))+8)
 		}
 		toks = append(toks, t)
 	}
@@ -421,10 +429,18 @@ func (l *lexer) number(start int) (token, error) {
 
 // operator reads the longest operator. It ends before a comment, and does not
 // end with + or - unless it holds a character that no operator of the SQL
-// standard has.
+// standard has. What is behind its end is looked at again for the next one,
+// here and in the parser.
 func (l *lexer) operator(start int) (token, error) {
-	i := start
-	for i < len(l.text) && isOperator(l.text[i]) && !(i > start && (l.text[i] == '-' && l.at(i+1) == '-' || l.text[i] == '/' && l.at(i+1) == '*')) {
+	end := start
+	for end < len(l.text) && isOperator(l.text[end]) {
+		end++
+	}
+	if l.ahead += end - start; l.ahead > len(l.text)+maxAhead {
+		return token{}, errOperators
+	}
+	i := start + 1
+	for i < end && !(l.text[i] == '-' && l.at(i+1) == '-' || l.text[i] == '/' && l.at(i+1) == '*') {
 		i++
 	}
 	if i-start > 1 && (l.text[i-1] == '+' || l.text[i-1] == '-') && !strings.ContainsAny(l.text[start:i-1], "~!@#^&|`?%") {
@@ -483,6 +499,7 @@ func isOperator(c byte) bool {
 const (
 	maxDepth = 2000    // of recursion, at up to 3.4 KB of stack each
 	maxWork  = 4 << 20 // token visits beyond one per token, at some 50 ns each
+	maxAhead = 8 << 20 // characters looked at for the ends of operators beyond one per byte, at some ns each
 )
 
 // opened is a bracket, or a CASE, that is not closed yet.

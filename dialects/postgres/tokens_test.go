@@ -34,7 +34,7 @@ func FuzzTokens(f *testing.F) {
 		if err == errNested {
 			return
 		}
-		if _, perr := parse(text); perr != nil {
+		if _, perr := parse(text, 0); perr != nil {
 			return
 		}
 		if err != nil {
@@ -76,6 +76,18 @@ func TestKeywordNames(t *testing.T) {
 	for name, want := range map[string]kind{"all": kwAll, "json_object": kwJSONObject, "on": kwOn, "with": kwWith} {
 		if got := keyword(strings.ToUpper(name)); got != want {
 			t.Errorf("%s is %d, not %d", name, got, want)
+		}
+	}
+}
+
+// TestOperators: the end of an operator is looked for in all that stands
+// behind it, which must not be done for each of a long run of them.
+func TestOperators(t *testing.T) {
+	for _, part := range []string{"+-", "-/**/", "*-/*+*/"} {
+		for n, want := range map[int]error{100: nil, 1 << 16: errOperators} {
+			if _, _, err := lex("SELECT 1 " + strings.Repeat(part, n) + " 1"); err != want {
+				t.Errorf("%d times %s: %v, want %v", n, part, err, want)
+			}
 		}
 	}
 }

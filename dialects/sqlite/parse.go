@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,10 @@ func (dialect) Parse(text string, _ dialects.Mode) (*dialects.Script, error) {
 		// SQLite stops reading at a NUL and so would the parser, but a driver may not.
 		return nil, errors.New("the text holds a NUL byte")
 	}
+	src := &source{text: text}
+	if strings.Count(text, "(") > maxDepth && src.depth() > maxDepth {
+		return nil, fmt.Errorf("more than %d parentheses in one another", maxDepth)
+	}
 	stmts, err := grammar.ParseString(text)
 	if err != nil {
 		var perr *parser.Error
@@ -34,8 +39,11 @@ func (dialect) Parse(text string, _ dialects.Mode) (*dialects.Script, error) {
 		return nil, errors.New("syntax error")
 	}
 	script := &dialects.Script{Anonymous: true}
-	for _, s := range stmts {
-		st := statement(text, s)
+	for _, tree := range stmts {
+		st, err := src.statement(tree)
+		if err != nil {
+			return nil, err
+		}
 		for _, p := range st.Params {
 			script.Anonymous = script.Anonymous && p.Of(text) == "?"
 		}
@@ -44,11 +52,44 @@ func (dialect) Parse(text string, _ dialects.Mode) (*dialects.Script, error) {
 	return script, nil
 }
 
-func statement(text string, s ast.Stmt) dialects.Statement {
-	st := dialects.Statement{Span: dialects.Span{Start: s.Pos(), End: s.End()}}
+// source is a text and, once they are needed, its tokens.
+type source struct {
+	text string
+	toks []token.Token
+}
+
+func (s *source) tokens() []token.Token {
+	if s.toks == nil {
+		s.toks = lexer.Lex(s.text)
+	}
+	return s.toks
+}
+
+// maxDepth bounds the nesting of parentheses. The parser bounds its recursion,
+// but not where WITH stands in WITH. SQLite itself gives up at a few thousand.
+const maxDepth = 10_000
+
+// depth is how many parentheses of the text stand in one another.
+func (s *source) depth() (deepest int) {
+	n := 0
+	for _, tok := range s.tokens() {
+		switch tok.Kind {
+		case token.LP:
+			n++
+			deepest = max(deepest, n)
+		case token.RP:
+			n--
+		}
+	}
+	return deepest
+}
+
+func (s *source) statement(tree ast.Stmt) (dialects.Statement, error) {
+	text := s.text
+	st := dialects.Statement{Span: dialects.Span{Start: tree.Pos(), End: tree.End()}}
 	// The parser counts the semicolon in.
 	st.End = st.Start + len(strings.TrimRight(text[st.Start:st.End], "; \t\r\n\f"))
-	switch n := s.(type) {
+	switch n := tree.(type) {
 	case *ast.InsertStmt:
 		st.Writes = []dialects.Write{insert(text, n)}
 	case *ast.UpdateStmt:
@@ -85,10 +126,11 @@ func statement(text string, s ast.Stmt) dialects.Statement {
 	case *ast.ReleaseStmt:
 		st.Tx = dialects.TxOp{Verb: dialects.TxRelease, Name: strings.ToLower(n.Name.Name)}
 	}
+	var err error
 	if len(st.Writes) > 0 {
-		st.Params = params(text, st.Start, s.End())
+		st.Params, err = s.params(st.Start, tree.End())
 	}
-	return st
+	return st, err
 }
 
 const adminHint = "for administration send it with fencedsql.Unfenced(ctx)"
@@ -99,20 +141,41 @@ func other(text string, n *ast.QualifiedName, reason, hint string) dialects.Writ
 	return w
 }
 
+// maxParam is the largest number of a parameter. SQLite takes 32,766, and no
+// build of it that is known more than 250,000.
+const maxParam = 1_000_000
+
 // params lists the parameter markers from from to end, with the numbers that
 // SQLite gives them (https://sqlite.org/lang_expr.html#varparam). It scans the
 // tokens, which costs less than to walk the tree.
-func params(text string, from, end int) (out []dialects.Param) {
-	if !strings.ContainsAny(text[from:end], "?:@$#") {
-		return nil
+func (s *source) params(from, end int) ([]dialects.Param, error) {
+	if !strings.ContainsAny(s.text[from:end], "?:@$#") {
+		return nil, nil
 	}
+	toks := s.tokens()
+	place := func(at int) int {
+		i, _ := slices.BinarySearchFunc(toks, at, func(t token.Token, at int) int { return t.Pos - at })
+		return i
+	}
+	toks = toks[place(from):place(end)]
+	n := 0
+	for _, tok := range toks {
+		if tok.Kind == token.VARIABLE {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	out := make([]dialects.Param, 0, n)
 	last := 0
-	for _, tok := range lexer.Lex(text[from:end]) {
+	var named map[string]int // the numbers of :a, @a and $a
+	for _, tok := range toks {
 		if tok.Kind != token.VARIABLE {
 			continue
 		}
-		p := dialects.Param{Span: dialects.Span{Start: from + tok.Pos, End: from + tok.End}}
-		switch raw := p.Of(text); {
+		p := dialects.Param{Span: dialects.Span{Start: tok.Pos, End: tok.End}}
+		switch raw := p.Of(s.text); {
 		case raw == "?":
 			p.Index = last + 1
 		case raw[0] == '?':
@@ -124,17 +187,21 @@ func params(text string, from, end int) (out []dialects.Param) {
 				// whichever parameter SQLite makes of it.
 				p.Number, _ = strconv.Atoi(p.Name)
 			}
-			p.Index = last + 1
-			for _, q := range out {
-				if q.Of(text) == raw {
-					p.Index = q.Index
+			if p.Index = named[raw]; p.Index == 0 {
+				if named == nil {
+					named = map[string]int{}
 				}
+				p.Index = last + 1
+				named[raw] = p.Index
 			}
+		}
+		if p.Index > maxParam {
+			return nil, fmt.Errorf("a parameter's number is above %d", maxParam)
 		}
 		last = max(last, p.Index)
 		out = append(out, p)
 	}
-	return out
+	return out, nil
 }
 
 func span(n ast.Node) dialects.Span { return dialects.Span{Start: n.Pos(), End: n.End()} }
@@ -177,7 +244,7 @@ func insert(text string, n *ast.InsertStmt) dialects.Write {
 	}
 	if n.Select != nil {
 		for _, core := range n.Select.Cores {
-			w.Rows = append(w.Rows, rows(core)...)
+			w.Rows = rows(w.Rows, core)
 		}
 	}
 	for _, u := range n.Upserts {
@@ -189,14 +256,15 @@ func insert(text string, n *ast.InsertStmt) dialects.Write {
 	return w
 }
 
-func rows(core ast.SelectCore) []dialects.Row {
-	var out []dialects.Row
+// rows adds the rows that a part of a query gives.
+func rows(out []dialects.Row, core ast.SelectCore) []dialects.Row {
 	switch c := core.(type) {
 	case *ast.ValuesClause:
+		out = slices.Grow(out, len(c.Rows))
 		for _, row := range c.Rows {
-			r := dialects.Row{At: row[len(row)-1].End()}
-			for _, e := range row {
-				r.Values = append(r.Values, span(e))
+			r := dialects.Row{Values: make([]dialects.Span, len(row)), At: row[len(row)-1].End()}
+			for i, e := range row {
+				r.Values[i] = span(e)
 			}
 			out = append(out, r)
 		}
@@ -301,34 +369,33 @@ func where(text string, w *dialects.Write, e ast.Expr, table *ast.QualifiedName,
 	}
 	w.Where = span(e)
 	w.WhereAt = e.End()
-	var walk func(ast.Expr)
-	walk = func(e ast.Expr) {
+	var room [8]ast.Expr
+	for rest := append(room[:0], e); len(rest) > 0; { // a stack: chains of AND are as deep as long
+		e := rest[len(rest)-1]
+		rest = rest[:len(rest)-1]
+		c := dialects.Conjunct{Span: span(e)}
 		switch x := e.(type) {
 		case *ast.ParenExpr:
-			walk(x.X)
-			return
+			rest = append(rest, x.X)
+			continue
 		case *ast.BinaryExpr:
-			if x.Op == ast.OpAnd {
-				walk(x.X)
-				walk(x.Y)
-				return
-			}
-			if x.Op == ast.OpEq {
-				if c, ok := equality(text, x.X, x.Y, table, alias); ok {
-					c.Span = span(x)
-					w.Conjuncts = append(w.Conjuncts, c)
-					return
+			switch x.Op {
+			case ast.OpAnd:
+				rest = append(rest, x.Y, x.X)
+				continue
+			case ast.OpEq:
+				eq, ok := equality(text, x.X, x.Y, table, alias)
+				if !ok {
+					eq, ok = equality(text, x.Y, x.X, table, alias)
 				}
-				if c, ok := equality(text, x.Y, x.X, table, alias); ok {
-					c.Span = span(x)
-					w.Conjuncts = append(w.Conjuncts, c)
-					return
+				if ok {
+					eq.Span = c.Span
+					c = eq
 				}
 			}
 		}
-		w.Conjuncts = append(w.Conjuncts, dialects.Conjunct{Span: span(e)})
+		w.Conjuncts = append(w.Conjuncts, c)
 	}
-	walk(e)
 }
 
 // equality reads "column = value".

@@ -24,6 +24,7 @@ var firstTexts = []struct{ name, text string }{
 	{"assertion", `UPDATE chats SET seen = ? WHERE owner = ?`},
 	{"insert", `INSERT INTO chats (id, owner, summary) VALUES (?, ?, ?)`},
 	{"upsert", `INSERT INTO chats (id, owner, summary) VALUES (?, ?, ?) UPSERT summary = 'again'`},
+	{"delete", `DELETE FROM chats WHERE id = ?`},
 	{"long", `UPDATE chats SET summary = ?, seen = CASE WHEN seen > 10 THEN seen - 10 WHEN seen IS NULL THEN 0 ELSE seen + 1 END, ` +
 		strings.Repeat(`owner = (SELECT coalesce(max(n.owner), 0) + 1 FROM notes AS n WHERE n.id <> 17 AND (n.title LIKE 'a%' OR n.title IS NULL)), `, 12) +
 		`archived = 0 WHERE id = ? AND (archived = 0 OR archived IS NULL) AND owner IN (SELECT u.id FROM users AS u WHERE u.name <> 'nobody')`},
