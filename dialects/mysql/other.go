@@ -13,7 +13,7 @@ const adminHint = "for administration send it with fencedsql.Unfenced(ctx)"
 
 // harmless are the first words of statements that change no table's rows or
 // columns, whatever follows them. What a function or a stored program does no
-// text shows. A query can hold no write in these servers.
+// text shows.
 var harmless = func() map[string]bool {
 	words := map[string]bool{}
 	for _, w := range strings.Fields(`SELECT VALUES TABLE SHOW USE DO HELP KILL FLUSH LOCK UNLOCK GRANT REVOKE CHECK CHECKSUM
@@ -23,6 +23,17 @@ var harmless = func() map[string]bool {
 	}
 	return words
 }()
+
+// inside refuses a write in parentheses, such as one in a WITH clause. These
+// servers know none; a later one may.
+func (s *source) inside(lo, hi int, st *dialects.Statement) {
+	for i := lo; i < hi; i++ {
+		if s.op(i, "(") && s.is(i+1, "INSERT", "UPDATE", "DELETE", "REPLACE") && !s.op(i+2, "(") {
+			s.unknown(lo, hi, st, "a write inside of a statement is not known", "send it alone")
+			return
+		}
+	}
+}
 
 // other reads the statement [lo, hi) of any other kind; lo is behind a WITH clause.
 func (s *source) other(lo, hi int, st *dialects.Statement) error {

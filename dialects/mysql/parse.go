@@ -96,6 +96,7 @@ func (s *source) statement(lo, hi int, st *dialects.Statement) error {
 	case s.is(verb, "DELETE"):
 		st.Writes, err = s.delete(lo, verb, hi)
 	default:
+		s.inside(lo, hi, st)
 		err = s.other(verb, hi, st)
 	}
 	if err == errDiffers {
