@@ -35,7 +35,7 @@ var onLoopback = []server{
 		name: "postgres", get: servers.Postgres,
 		create: `CREATE TABLE chats (id integer PRIMARY KEY, summary text, summary_fence varchar(40) NOT NULL)`,
 		text:   `UPDATE chats SET summary = $1 WHERE id = $2`,
-		byHand: `UPDATE chats SET summary = $1, summary_fence = $3::text WHERE (id = $2) AND summary_fence < $4::text`,
+		byHand: `UPDATE chats SET summary = $1, summary_fence = $3 WHERE (id = $2) AND summary_fence < $4`,
 		lock:   `SELECT summary_fence FROM chats WHERE id = $1 FOR UPDATE`,
 		write:  `UPDATE chats SET summary = $1, summary_fence = $2 WHERE id = $3`,
 		byHandArgs: func(summary, id any) []any {
