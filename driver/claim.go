@@ -122,8 +122,20 @@ func (c *conn) operate(ctx context.Context, args []driver.NamedValue) (driver.Ro
 		return nil, fmt.Errorf("fencedsql: table %s has the key (%s), got %d values", t.Name, strings.Join(t.Key, ", "), len(args))
 	}
 	op.table = t.Name
-	if _, err := c.pool.check(ctx, querier{c}, checkKey{t, name}, false); err != nil {
+	info, err := c.pool.check(ctx, querier{c}, checkKey{t, name}, false)
+	if err != nil {
 		return nil, err
+	}
+	// As for a pinned write; here no assertion can take its place.
+	meant := write{plan: &plan{Plan: &rewrite.Plan{Guards: []rewrite.Guard{{}}}}}
+	for i := range args {
+		meant.Guards[0].Key = append(meant.Guards[0].Key, rewrite.Arg(i+1))
+	}
+	if info.Key != nil {
+		meant.key.Store(&info.Key)
+	}
+	if !meant.meansOneRow(args) {
+		return nil, fmt.Errorf("fencedsql: table %s: a value of the key is not of its column's type, and may mean several rows: give an integer for an integer column, and a text for a text column", t.Name)
 	}
 	row := rowOf{c.pool.dialect, t, name}
 	statement := &plan{Plan: &rewrite.Plan{}}

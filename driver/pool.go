@@ -22,6 +22,7 @@ type pool struct {
 
 	mu      sync.Mutex
 	checked map[checkKey]*dialects.TableInfo
+	forgot  int // how often
 }
 
 // rules are what holds for statements as long as the set of tables does not change.
@@ -91,6 +92,7 @@ func (p *pool) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.checked = nil
+	p.forgot++
 	p.rules.Store(nil)
 }
 
@@ -99,6 +101,9 @@ func (p *pool) check(ctx context.Context, q dialects.Querier, key checkKey, agai
 	if info := p.info(key); info != nil && !again {
 		return info, nil
 	}
+	p.mu.Lock()
+	forgot := p.forgot
+	p.mu.Unlock()
 	info, problem, err := p.dialect.Check(ctx, q, dialects.CheckedTable{
 		Name: key.name, Fence: key.table.Fence, Key: key.table.Key, Encoding: key.table.Encoding,
 	})
@@ -110,6 +115,9 @@ func (p *pool) check(ctx context.Context, q dialects.Querier, key checkKey, agai
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.forgot != forgot {
+		return info, nil // it may have changed while it was read
+	}
 	if p.checked == nil {
 		p.checked = map[checkKey]*dialects.TableInfo{}
 	}

@@ -25,6 +25,7 @@ type transaction struct {
 	failedAt int
 
 	setsMode bool // a statement in it changed how texts are read, and may be undone
+	defines  bool // a statement in it changed a fenced table, which others do not see yet, and may be undone
 	lost     bool // the engine has rolled it back on its own
 	// suspect is set when a statement failed, which may have ended the
 	// transaction; querying is the context of the last Query, whose rows may
@@ -143,6 +144,7 @@ func (c *conn) afterStatement(ctx context.Context, p *plan, err error) {
 	if err == driver.ErrSkip {
 		return
 	}
+	defer c.afterSettings(p, c.tx.setsMode, c.tx.defines)
 	if !p.quiet && (p.TxUnknown || err != nil && len(p.Tx) > 0) {
 		c.askTx() // some of the text may have run
 		return
@@ -152,21 +154,28 @@ func (c *conn) afterStatement(ctx context.Context, p *plan, err error) {
 		return
 	}
 	if !p.quiet {
-		if len(p.Tx) > 0 && c.tx.setsMode {
-			c.modeKnown = false
-		}
 		for _, op := range p.Tx {
 			c.tx.apply(op)
-		}
-		if p.Defines {
-			c.pool.forget()
-		}
-		if p.SetsMode {
-			c.modeKnown, c.tx.setsMode = false, c.tx.active
 		}
 	}
 	if c.tx.active {
 		c.tx.querying = ctx
+	}
+}
+
+// afterSettings forgets what a text may have changed, whether it failed in the
+// end or not, and what the end of a transaction may have undone or made seen.
+func (c *conn) afterSettings(p *plan, setMode, defined bool) {
+	if p.quiet {
+		return
+	}
+	ends := p.TxUnknown || len(p.Tx) > 0
+	if p.SetsMode || ends && setMode {
+		c.modeKnown, c.tx.setsMode = false, c.tx.active
+	}
+	if p.Defines || ends && defined {
+		c.pool.forget()
+		c.tx.defines = c.tx.active
 	}
 }
 
@@ -217,6 +226,9 @@ func (c *conn) outsideTx() bool {
 // endTx forgets the transaction, and what may have been undone with it.
 func (c *conn) endTx() {
 	c.modeKnown = c.modeKnown && !c.tx.setsMode
+	if c.tx.defines {
+		c.pool.forget()
+	}
 	c.tx = transaction{}
 }
 
@@ -265,6 +277,9 @@ type tx struct {
 // Commit rolls back and returns the ErrFenced if a refused write was not undone.
 func (t *tx) Commit() error {
 	c := t.c
+	if c.tx.defines {
+		defer c.pool.forget() // once all see it
+	}
 	refused := c.tx.failed
 	if c.tx.active && c.txLost() {
 		refused = errTxLost
@@ -281,6 +296,9 @@ func (t *tx) Commit() error {
 }
 
 func (t *tx) Rollback() error {
+	if t.c.tx.defines {
+		defer t.c.pool.forget()
+	}
 	t.c.endTx()
 	return t.inner.Rollback()
 }

@@ -251,13 +251,17 @@ func (r *Rewriter) Plan(text string, mode dialects.Mode, known Columns) *Plan {
 		}
 		return passUnread
 	}
+	// These hold of a text that is sent in the end, with Unfenced if need be.
+	sets, defines := r.dialect.SetsMode(text), fenced && begins(text, defining[:])
 	script, err := r.dialect.Parse(text, mode)
 	if err != nil {
-		if !fenced {
-			return &Plan{Verdict: Pass, TxUnknown: true}
+		p := &Plan{Verdict: Pass}
+		if fenced {
+			p = refuse(r.named(text), "the text cannot be read: "+err.Error(),
+				"correct it, or write it in simpler terms; for administration send it with fencedsql.Unfenced(ctx)")
 		}
-		return refuse(r.named(text), "the text cannot be read: "+err.Error(),
-			"correct it, or write it in simpler terms; for administration send it with fencedsql.Unfenced(ctx)")
+		p.TxUnknown, p.SetsMode, p.Defines = mayControlTx(text), sets, defines
+		return p
 	}
 	var tx []dialects.TxOp
 	for i := range script.Statements {
@@ -267,9 +271,10 @@ func (r *Rewriter) Plan(text string, mode dialects.Mode, known Columns) *Plan {
 	}
 	p := r.plan(text, mode, script, known)
 	if p.Verdict == Fence {
+		p.SetsMode = sets // set_config in an expression
 		return p
 	}
-	if sets, defines := r.dialect.SetsMode(text), fenced && begins(text, defining[:]); len(tx) > 0 || sets || defines {
+	if len(tx) > 0 || sets || defines {
 		return &Plan{Verdict: p.Verdict, Refusal: p.Refusal, Tx: tx, SetsMode: sets, Defines: defines}
 	}
 	return p
