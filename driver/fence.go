@@ -165,21 +165,22 @@ func (w *write) meansOneRow(args []driver.NamedValue) bool {
 		return true
 	}
 	for i, from := range w.Guards[0].Key {
-		if from == rewrite.NoArg || int(from) > len(args) {
-			continue
-		}
-		ok := (*types)[i] == dialects.AnyKey
-		switch args[from-1].Value.(type) {
-		case int64, uint64, bool:
-			ok = ok || (*types)[i] == dialects.IntegerKey
-		case string, []byte:
-			ok = ok || (*types)[i] == dialects.TextKey
-		}
-		if !ok {
+		if from != rewrite.NoArg && int(from) <= len(args) && !fits(args[from-1].Value, (*types)[i]) {
 			return false
 		}
 	}
 	return true
+}
+
+// fits reports whether a value for a key column of that type means one row.
+func fits(value driver.Value, t dialects.KeyType) bool {
+	switch value.(type) {
+	case int64, uint64, bool:
+		return t == dialects.AnyKey || t == dialects.IntegerKey
+	case string, []byte:
+		return t == dialects.AnyKey || t == dialects.TextKey
+	}
+	return t == dialects.AnyKey
 }
 
 const (
