@@ -23,10 +23,11 @@ const (
 // plan is a cached decision.
 type plan struct {
 	*rewrite.Plan
-	text string
-	mode dialects.Mode
-	hash uint64
-	size int64 // 0 for one that is not to be kept
+	text  string
+	mode  dialects.Mode
+	loose bool // the plan is of Rewriter.Loose
+	hash  uint64
+	size  int64 // 0 for one that is not to be kept
 	// plain is Plan.Plain, unread Plan.Unread, and quiet is true when the text
 	// changes nothing that the connection or the pool follows.
 	plain, unread, quiet bool
@@ -39,7 +40,6 @@ type plan struct {
 	// before that, to what the key of the first one may be compared with.
 	checked atomic.Bool
 	key     atomic.Pointer[[]dialects.KeyType]
-	loose   *plan // of Plan.Loose
 }
 
 type planCache struct {
@@ -56,11 +56,11 @@ func (c *planCache) hash(text string) uint64 {
 	return maphash.String(c.seed, text)
 }
 
-func (c *planCache) get(text string, mode dialects.Mode) *plan {
+func (c *planCache) get(text string, mode dialects.Mode, loose bool) *plan {
 	h := c.hash(text)
 	set := &c.sets[h%cacheSets]
 	for i := range set {
-		if p := set[i].Load(); p != nil && p.hash == h && p.mode == mode && p.text == text {
+		if p := set[i].Load(); p != nil && p.hash == h && p.mode == mode && p.loose == loose && p.text == text {
 			return p
 		}
 	}
@@ -69,14 +69,11 @@ func (c *planCache) get(text string, mode dialects.Mode) *plan {
 
 // put caches the plan of a text that is the cache's own, and returns its entry;
 // one that is too large is returned without being kept.
-func (c *planCache) put(text string, mode dialects.Mode, decided *rewrite.Plan) *plan {
-	p := &plan{Plan: decided, text: text, mode: mode, hash: c.hash(text), plain: decided.Plain(), unread: decided.Unread}
+func (c *planCache) put(text string, mode dialects.Mode, loose bool, decided *rewrite.Plan) *plan {
+	p := &plan{Plan: decided, text: text, mode: mode, loose: loose, hash: c.hash(text), plain: decided.Plain(), unread: decided.Unread}
 	if decided.Verdict == rewrite.Fence {
-		p.direct = decided.First == nil && !decided.Count && decided.Loose == nil
+		p.direct = decided.First == nil && !decided.Count && !decided.Loose
 		p.coding, p.probe = codingOf(decided.Guards[0].Table), decided.Guards[0].Probe
-	}
-	if decided.Loose != nil {
-		p.loose = &plan{Plan: decided.Loose, text: text}
 	}
 	p.quiet = decided.Tx == nil && !decided.TxUnknown && !decided.SetsMode && !decided.Defines
 	p.size = sizeOf(p)
@@ -127,9 +124,6 @@ func sizeOf(p *plan) int64 {
 		allocated(int(unsafe.Sizeof(rewrite.Guard{}))*cap(p.Guards)) + sizeOfQuery(p.First)
 	for _, g := range p.Guards {
 		n += sizeOfQuery(g.Probe) + allocated(8*cap(g.Key))
-	}
-	if p.loose != nil {
-		n += sizeOf(p.loose)
 	}
 	if p.Refusal != nil {
 		n += allocated(unsafe.Sizeof(*p.Refusal)) + allocated(len(p.Refusal.Reason))

@@ -134,7 +134,7 @@ func (c *conn) decide(ctx context.Context, text string) (*plan, *rules, error) {
 		}
 		return nil, nil, errNoTables
 	}
-	p := r.plans.get(text, c.mode)
+	p := r.plans.get(text, c.mode, false)
 	if p != nil && (c.modeKnown || p.unread) {
 		return p, r, nil
 	}
@@ -143,7 +143,7 @@ func (c *conn) decide(ctx context.Context, text string) (*plan, *rules, error) {
 			return nil, nil, err
 		}
 		c.modeKnown = true
-		if p = r.plans.get(text, c.mode); p != nil {
+		if p = r.plans.get(text, c.mode, false); p != nil {
 			return p, r, nil
 		}
 	}
@@ -171,7 +171,24 @@ func (c *conn) decide(ctx context.Context, text string) (*plan, *rules, error) {
 	if decided.Refusal != nil && decided.Refusal.Columns {
 		return &plan{Plan: decided, text: text}, r, nil
 	}
-	return r.plans.put(text, c.mode, decided), r, nil
+	return r.plans.put(text, c.mode, false, decided), r, nil
+}
+
+// loosely is the plan for arguments that do not mean one row by the key, which
+// is made when the first such come.
+func (c *conn) loosely(p *plan) (*plan, error) {
+	r, err := c.pool.current()
+	if err != nil {
+		return nil, err
+	}
+	loose := r.plans.get(p.text, p.mode, true)
+	if loose == nil {
+		loose = r.plans.put(p.text, p.mode, true, r.rewriter.Loose(p.text, p.mode))
+	}
+	if loose.Refusal != nil {
+		return nil, unfenceable(loose.Refusal)
+	}
+	return loose, nil
 }
 
 // ExecContext is there if the wrapped connection has it.

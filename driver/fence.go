@@ -359,8 +359,12 @@ func (c *conn) execFenced(ctx context.Context, s sender, p *plan, l *lease.Lease
 	if err := w.prepare(ctx, c); err != nil {
 		return nil, err
 	}
-	if p.loose != nil && !w.meansOneRow(args) {
-		return c.execFenced(ctx, direct{c}, p.loose, l, args)
+	if p.Loose && !w.meansOneRow(args) {
+		loose, err := c.loosely(p)
+		if err != nil {
+			return nil, err
+		}
+		return c.execFenced(ctx, direct{c}, loose, l, args)
 	}
 	_, to := c.ready(ctx, p, args) // now that the fence is encoded
 	if to == nil {

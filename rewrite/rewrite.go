@@ -59,9 +59,9 @@ type Plan struct {
 
 	// Guards are the fenced writes of the text, in its order.
 	Guards []Guard
-	// Loose, beside a predicate guard, is the plan for arguments of types that
-	// do not mean one row by the key.
-	Loose *Plan
+	// Loose is true, beside a predicate guard, when arguments of types that do
+	// not mean one row by the key take the plan of [Rewriter.Loose].
+	Loose bool
 	// First, with Fence, is sent before Text in one transaction with it: it
 	// locks the rows that Text deletes and reads their fences, a column for
 	// each guard.
@@ -280,6 +280,21 @@ func (r *Rewriter) Plan(text string, mode dialects.Mode, known Columns) *Plan {
 	return p
 }
 
+// Loose decides on a text whose Plan is Loose as if it did not mean one row.
+func (r *Rewriter) Loose(text string, mode dialects.Mode) *Plan {
+	script, err := r.dialect.Parse(text, mode)
+	if err != nil {
+		return refuse(r.named(text), "the text cannot be read: "+err.Error(), "report it, please: it was read before")
+	}
+	hits, refusal := r.hits(script)
+	if refusal != nil {
+		return refusal
+	}
+	s := r.splicer(text, mode, script, nil)
+	s.unpinned = true
+	return s.plan(hits)
+}
+
 func refuse(table, reason, hint string) *Plan {
 	return &Plan{Verdict: Refuse, Refusal: &Refusal{Table: table, Reason: reason, Hint: hint}}
 }
@@ -345,7 +360,18 @@ type hit struct {
 }
 
 func (r *Rewriter) plan(text string, mode dialects.Mode, script *dialects.Script, known Columns) *Plan {
-	var hits []hit
+	hits, refusal := r.hits(script)
+	if refusal != nil {
+		return refusal
+	}
+	if len(hits) == 0 {
+		return pass
+	}
+	return r.splicer(text, mode, script, known).plan(hits)
+}
+
+// hits are the writes of fenced tables, where the script may have them.
+func (r *Rewriter) hits(script *dialects.Script) (hits []hit, refusal *Plan) {
 	for i := range script.Statements {
 		st := &script.Statements[i]
 		for j := range st.Writes {
@@ -356,23 +382,20 @@ func (r *Rewriter) plan(text string, mode dialects.Mode, script *dialects.Script
 					continue
 				}
 				if w.Reason != "" {
-					return refuse(t.Name, w.Reason, w.Hint)
+					return nil, refuse(t.Name, w.Reason, w.Hint)
 				}
 				if w.Op == dialects.Other {
-					return refuse(t.Name, "this statement cannot be fenced", "write INSERT, UPDATE or DELETE")
+					return nil, refuse(t.Name, "this statement cannot be fenced", "write INSERT, UPDATE or DELETE")
 				}
 				hits = append(hits, hit{w, t, j})
 				break
 			}
 		}
 	}
-	if len(hits) == 0 {
-		return pass
+	if len(hits) > 0 && len(script.Statements) > 1 {
+		return nil, refuse(hits[0].table.Name, "the text holds several statements", "send each in a call of its own")
 	}
-	if len(script.Statements) > 1 {
-		return refuse(hits[0].table.Name, "the text holds several statements", "send each in a call of its own")
-	}
-	return r.splicer(text, mode, script, known).plan(hits)
+	return hits, nil
 }
 
 func (r *Rewriter) writes(w *dialects.Write, t *table) bool {

@@ -72,7 +72,11 @@ func TestPlans(t *testing.T) {
 					text = strings.TrimSuffix(text, "\n")
 				}
 				n++
-				got := show(r.Plan(text, 0, columns))
+				p := r.Plan(text, 0, columns)
+				got := show(p)
+				if p.Loose {
+					got += "\nfor other types " + show(r.Loose(text, 0))
+				}
 				if want = strings.TrimSuffix(want, "\n"); got != want && !*update {
 					t.Errorf("%s\n%s\n--- is\n%s\n--- want\n%s", title, text, got, want)
 				}

@@ -123,13 +123,7 @@ func (s *splicer) plan(hits []hit) *Plan {
 		return refuse(hits[0].table.Name, err.Error(), "write the statement in simpler terms, and report it, please")
 	}
 	p.Text, p.Args, p.Listed = text, args, s.listed
-	if p.Guards[0].Probe != nil && s.dialect.LooseKeys() {
-		loose := s.splicer(s.text, s.mode, s.script, s.known)
-		loose.unpinned = true
-		if p.Loose = loose.plan(hits); p.Loose.Verdict != Fence {
-			return p.Loose
-		}
-	}
+	p.Loose = p.Guards[0].Probe != nil && s.dialect.LooseKeys()
 	return p
 }
 
