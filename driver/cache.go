@@ -31,8 +31,8 @@ type plan struct {
 	// plain is Plan.Plain, unread Plan.Unread, and quiet is true when the text
 	// changes nothing that the connection or the pool follows.
 	plain, unread, quiet bool
-	// direct is true when Text alone is sent, whatever the arguments are, and
-	// what it gives is the caller's. coding and probe are of its first guard.
+	// direct is true when Text alone is sent, and what it gives is the
+	// caller's. coding and probe are of its first guard.
 	direct bool
 	coding coding
 	probe  *rewrite.Query
@@ -72,7 +72,7 @@ func (c *planCache) get(text string, mode dialects.Mode, loose bool) *plan {
 func (c *planCache) put(text string, mode dialects.Mode, loose bool, decided *rewrite.Plan) *plan {
 	p := &plan{Plan: decided, text: text, mode: mode, loose: loose, hash: c.hash(text), plain: decided.Plain(), unread: decided.Unread}
 	if decided.Verdict == rewrite.Fence {
-		p.direct = decided.First == nil && !decided.Count && !decided.Loose
+		p.direct = decided.First == nil && !decided.Count
 		p.coding, p.probe = codingOf(decided.Guards[0].Table), decided.Guards[0].Probe
 	}
 	p.quiet = decided.Tx == nil && !decided.TxUnknown && !decided.SetsMode && !decided.Defines

@@ -159,12 +159,12 @@ func (w *write) prepare(ctx context.Context, c *conn) error {
 
 // meansOneRow reports whether the arguments for the key are of types by which
 // the engine finds one row at most.
-func (w *write) meansOneRow(args []driver.NamedValue) bool {
-	types := w.key.Load()
+func (p *plan) meansOneRow(args []driver.NamedValue) bool {
+	types := p.key.Load()
 	if types == nil {
 		return true
 	}
-	for i, from := range w.Guards[0].Key {
+	for i, from := range p.Guards[0].Key {
 		if from != rewrite.NoArg && int(from) <= len(args) && !fits(args[from-1].Value, (*types)[i]) {
 			return false
 		}
@@ -201,7 +201,7 @@ func (c *conn) ready(ctx context.Context, p *plan, args []driver.NamedValue) (*l
 	l, ok := lease.FromContext(ctx)
 	e := &c.encoded
 	if !ok || !p.direct || e.value == nil || e.fence != l.Fence() || e.coding != p.coding || !p.checked.Load() ||
-		len(args) != p.NumInput || !small(args) {
+		len(args) != p.NumInput || !small(args) || p.Loose && !p.meansOneRow(args) {
 		return nil, nil
 	}
 	n := len(p.Args)

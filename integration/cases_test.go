@@ -1206,6 +1206,8 @@ func TestDeleteAfterRead(t *testing.T) {
 				t.Errorf("%s: %s", write, got)
 			}
 			v.ok(v.under(6), 1, write, "1")
+			_, err = v.exec(v.under(6), write, 1) // after a text took the short way
+			v.fenced(err, "vk", 6, 7)
 		}
 		c, err := v.db.Conn(context.Background())
 		if err != nil {
