@@ -480,7 +480,7 @@ var homes = []struct {
 	drivers []string
 }{
 	{"sqlite", []string{"sqlite3", "sqlite", "sqlite3.SQLiteDriver", "sqlite.Driver"}},
-	{"postgres", []string{"pgx", "pgx/v5", "postgres", "stdlib.Driver", "pq.Driver"}},
+	{"postgres", []string{"pgx", "pgx/v5", "postgres", "stdlib.Driver", "pq.Driver", "pgdriver.Driver"}},
 	{"mysql", []string{"mysql", "mysql.MySQLDriver"}},
 }
 
@@ -506,6 +506,9 @@ func For(driverName string, drv driver.Driver) (Dialect, error) {
 				return Get(h.dialect)
 			}
 		}
+	}
+	if driverName == "" {
+		driverName = names[len(names)-1]
 	}
 	return nil, fmt.Errorf("no dialect is known for driver %q: name one with fencedsql.WithDialect", driverName)
 }

@@ -14,7 +14,9 @@ import (
 )
 
 // Queryer is what Claim and Raise need of a database: a *sql.DB, *sql.Conn or
-// *sql.Tx opened with fencedsql.
+// *sql.Tx opened with fencedsql, or what passes on to one: *sqlx.Tx, gorm's
+// tx.Statement.ConnPool, ent's transaction with the feature sql/execquery. Of
+// bun, give Tx.Tx or DB.DB: its own write the arguments into the text.
 type Queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
@@ -118,6 +120,8 @@ func (c *conn) operate(ctx context.Context, args []driver.NamedValue) (driver.Ro
 		return nil, fmt.Errorf("fencedsql: table %q is not registered", op.table)
 	case len(t.Key) == 0:
 		return nil, fmt.Errorf("fencedsql: table %s is registered without a Key, so that no row of it can be named", t.Name)
+	case len(args) == 0:
+		return nil, fmt.Errorf("fencedsql: table %s has the key (%s), and no value arrives; where an ORM's handle writes arguments into the text, give the *sql.DB or *sql.Tx beneath it", t.Name, strings.Join(t.Key, ", "))
 	case len(args) != len(t.Key):
 		return nil, fmt.Errorf("fencedsql: table %s has the key (%s), got %d values", t.Name, strings.Join(t.Key, ", "), len(args))
 	}

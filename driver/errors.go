@@ -80,10 +80,13 @@ func unfenceable(r *rewrite.Refusal) error {
 type SchemaError struct {
 	Table  string // as registered
 	Reason string
-	DDL    string // what makes it fit
+	DDL    string // what makes it fit; "" where the registration must change
 }
 
 func (e *SchemaError) Error() string {
+	if e.DDL == "" {
+		return fmt.Sprintf("fencedsql: table %s cannot be fenced: %s; correct what is registered", e.Table, e.Reason)
+	}
 	return fmt.Sprintf("fencedsql: table %s cannot be fenced: %s. To mend it:\n\t%s", e.Table, e.Reason, strings.ReplaceAll(e.DDL, "\n", "\n\t"))
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fencedsql/fencedsql/dialects"
@@ -590,11 +591,13 @@ func errMalformed(t *rewrite.Table) error {
 }
 
 func (c *conn) fenced(ctx context.Context, w *write, stored lease.Fence) error {
-	table := w.Guards[0].Table.Name
-	for _, g := range w.Guards[1:] {
-		table += " or " + g.Table.Name
+	var names []string // each once
+	for _, g := range w.Guards {
+		if !slices.Contains(names, g.Table.Name) {
+			names = append(names, g.Table.Name)
+		}
 	}
-	err := &FencedError{Table: table, Lease: w.lease.Key(), Fence: w.lease.Fence(), Stored: stored}
+	err := &FencedError{Table: strings.Join(names, " or "), Lease: w.lease.Key(), Fence: w.lease.Fence(), Stored: stored}
 	if !c.tx.active && c.mode&dialects.NoAutocommit != 0 {
 		c.tx = transaction{active: true, textual: true, unseen: true}
 	}

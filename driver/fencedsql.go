@@ -31,7 +31,7 @@ import (
 	"github.com/fencedsql/fencedsql/rewrite"
 )
 
-func init() { sql.Register("fencedsql", fencedDriver{}) }
+func init() { sql.Register("fencedsql", &fencedDriver{open: openNamed}) }
 
 // Table is a fenced table. The fences of one table must come from one lease
 // store or lock service: numbers of two sources do not compare.
@@ -151,7 +151,7 @@ func WithLogger(l *slog.Logger) Option {
 // Open opens a database like sql.Open(driverName, dsn), fenced. Like it, it
 // need not connect, and validates its arguments only.
 func Open(driverName, dsn string, opts ...Option) (*sql.DB, error) {
-	c, err := openConnector(driverName, dsn, opts...)
+	c, err := openConnector(driverName, dsn, nil, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func NewConnector(c driver.Connector, opts ...Option) (driver.Connector, error) 
 	if c == nil {
 		return nil, errors.New("fencedsql: NewConnector of nil")
 	}
-	return newConnector(c, "", opts...)
+	return newConnector(c, "", nil, opts...)
 }
 
 // Unfenced returns a context whose statements go through as they are written,
@@ -189,22 +189,36 @@ func authorityOf(ctx context.Context) authority {
 	return authority{unfenced: unfenced}
 }
 
-// fencedDriver is what sql.Open("fencedsql", …) finds.
-type fencedDriver struct{}
+// fencedDriver is what is registered with database/sql, and what DB.Driver
+// gives: tracers and loggers open a database again through it, which must be
+// fenced then as well.
+type fencedDriver struct {
+	open  opener
+	inner driver.Driver
+}
+
+// opener makes the fenced connector of a data source name.
+type opener func(dsn string) (driver.Connector, error)
 
 // Open is never used by database/sql, since OpenConnector is there.
-func (d fencedDriver) Open(dsn string) (driver.Conn, error) {
-	c, err := d.OpenConnector(dsn)
+func (d *fencedDriver) Open(dsn string) (driver.Conn, error) {
+	c, err := d.open(dsn)
 	if err != nil {
 		return nil, err
 	}
 	return c.Connect(context.Background())
 }
 
-func (fencedDriver) OpenConnector(dsn string) (driver.Connector, error) {
+func (d *fencedDriver) OpenConnector(dsn string) (driver.Connector, error) { return d.open(dsn) }
+
+// Unwrap returns the wrapped driver's own value. What that opens is not fenced.
+func (d *fencedDriver) Unwrap() driver.Driver { return d.inner }
+
+// openNamed takes the data source names of sql.Open("fencedsql", …).
+func openNamed(dsn string) (driver.Connector, error) {
 	name, rest, ok := strings.Cut(dsn, ":")
 	if strings.HasPrefix(rest, "//") && (name == "postgres" || name == "postgresql") {
-		return openConnector("pgx", dsn)
+		return openConnector("pgx", dsn, openNamed)
 	}
 	if !ok || name == "" {
 		return nil, errors.New(`fencedsql: the data source name must begin with the driver's name, as in "sqlite3:app.db", "pgx:postgres://…" or "mysql:user:password@tcp(host)/db"`)
@@ -213,7 +227,7 @@ func (fencedDriver) OpenConnector(dsn string) (driver.Connector, error) {
 	if _, known := imports[name]; !known && !slices.Contains(sql.Drivers(), name) {
 		return nil, fmt.Errorf("fencedsql: the data source name does not begin with the name of a driver that is registered with database/sql (%s); write \"<driver>:<dsn>\", and import the driver's package", strings.Join(sql.Drivers(), ", "))
 	}
-	return openConnector(name, rest)
+	return openConnector(name, rest, openNamed)
 }
 
 // imports are the packages of the drivers that a user may have forgotten.
@@ -225,7 +239,7 @@ var imports = map[string]string{
 	"mysql":    "github.com/go-sql-driver/mysql",
 }
 
-func openConnector(driverName, dsn string, opts ...Option) (driver.Connector, error) {
+func openConnector(driverName, dsn string, open opener, opts ...Option) (driver.Connector, error) {
 	if driverName == "fencedsql" {
 		return nil, errors.New("fencedsql: it cannot wrap itself: name the real driver")
 	}
@@ -244,13 +258,18 @@ func openConnector(driverName, dsn string, opts ...Option) (driver.Connector, er
 	if err := db.Close(); err != nil {
 		return nil, err
 	}
-	var c driver.Connector = dsnConnector{drv, dsn}
-	if dc, ok := drv.(driver.DriverContext); ok {
-		if c, err = dc.OpenConnector(dsn); err != nil {
-			return nil, err
-		}
+	c, err := connectorOf(drv, dsn)
+	if err != nil {
+		return nil, err
 	}
-	return newConnector(c, driverName, opts...)
+	return newConnector(c, driverName, open, opts...)
+}
+
+func connectorOf(drv driver.Driver, dsn string) (driver.Connector, error) {
+	if dc, ok := drv.(driver.DriverContext); ok {
+		return dc.OpenConnector(dsn)
+	}
+	return dsnConnector{drv, dsn}, nil
 }
 
 // dsnConnector is the connector of a driver that has none of its own.
@@ -264,12 +283,15 @@ func (c dsnConnector) Driver() driver.Driver                        { return c.d
 
 // connector opens fenced connections of one pool.
 type connector struct {
-	inner driver.Connector
-	pool  *pool
+	inner  driver.Connector
+	pool   *pool
+	driver *fencedDriver
 }
 
-func newConnector(inner driver.Connector, driverName string, opts ...Option) (driver.Connector, error) {
-	p := &pool{}
+// newConnector fences a connector. open makes others like it; nil stands for
+// one that takes the wrapped driver's own data source names.
+func newConnector(inner driver.Connector, driverName string, open opener, opts ...Option) (driver.Connector, error) {
+	drv, p := inner.Driver(), &pool{}
 	for _, o := range opts {
 		if err := o(p); err != nil {
 			return nil, err
@@ -277,12 +299,21 @@ func newConnector(inner driver.Connector, driverName string, opts ...Option) (dr
 	}
 	if p.dialect == nil {
 		var err error
-		if p.dialect, err = dialects.For(driverName, inner.Driver()); err != nil {
+		if p.dialect, err = dialects.For(driverName, drv); err != nil {
 			return nil, fmt.Errorf("fencedsql: %w", err)
 		}
 	}
 	p.lostTx = p.dialect.LostTx()
-	return wrapConnector(&connector{inner, p}, inner), nil
+	if open == nil {
+		open = func(dsn string) (driver.Connector, error) {
+			c, err := connectorOf(drv, dsn)
+			if err != nil {
+				return nil, err
+			}
+			return newConnector(c, driverName, nil, opts...)
+		}
+	}
+	return wrapConnector(&connector{inner, p, &fencedDriver{open, drv}}, inner), nil
 }
 
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -293,8 +324,9 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return newConn(c.pool, inner), nil
 }
 
-// Driver returns the wrapped driver's own value, as the bare connector does.
-func (c *connector) Driver() driver.Driver { return c.inner.Driver() }
+// Driver returns a driver whose connections are fenced as this connector's
+// are. It has a method Unwrap() driver.Driver.
+func (c *connector) Driver() driver.Driver { return c.driver }
 
 // Close closes the wrapped connector. It is there if that one has it.
 func (c *connector) Close() error { return c.inner.(io.Closer).Close() }

@@ -555,6 +555,7 @@ var publicCases = []publicCase{
 		for _, err := range []error{
 			fencedsql.Raise(v.under(9), v.db, "nosuch", 1),
 			fencedsql.Raise(v.under(9), v.db, "nokey", 1),
+			fencedsql.Raise(v.under(9), v.db, "j"),
 			fencedsql.Raise(v.under(9), v.db, "j", 1, 2),
 			fencedsql.Raise(v.under(9), v.db, "pair", 1),
 			fencedsql.Raise(v.under(9), v.db, "onlyonce", 1),
@@ -1002,6 +1003,15 @@ func TestCase28FenceColumns(t *testing.T) {
 		v := base.with(t)
 		_, err := v.exec(v.under(6), "UPDATE c SET v = 'x' WHERE id = 1")
 		v.is(err, fencedsql.ErrSchema)
+
+		// A key that is registered wrong is not the table's fault.
+		v = v.again(fencedsql.WithTables(fencedsql.Table{Name: "j", Key: []string{"idd"}}))
+		_, err = v.exec(v.under(6), "UPDATE j SET v = 'x' WHERE id = 1")
+		v.is(err, fencedsql.ErrSchema)
+		if got := err.Error(); !strings.Contains(got, "no key column") || !strings.Contains(got, "idd") || strings.Contains(got, "To mend it") {
+			t.Errorf("%s", got)
+		}
+		v.want("j", jStart)
 	})
 }
 

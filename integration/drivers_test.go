@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/XSAM/otelsql"
 	fencedsql "github.com/fencedsql/fencedsql/driver"
+	"github.com/ngrok/sqlmw"
 )
 
 // optional are the interfaces that database/sql looks for.
@@ -73,22 +75,80 @@ func TestOptionalInterfaces(t *testing.T) {
 		}
 
 		drv := v.bare.Driver()
-		if v.db.Driver() != drv {
-			t.Errorf("DB.Driver is %T, the bare one %T", v.db.Driver(), drv)
+		if inner := v.db.Driver().(interface{ Unwrap() driver.Driver }).Unwrap(); inner != drv {
+			t.Errorf("DB.Driver wraps a %T, the bare one is a %T", inner, drv)
 		}
-		if dc, ok := drv.(driver.DriverContext); ok {
-			inner, err := dc.OpenConnector(v.dsn)
-			if err != nil {
-				t.Fatal(err)
+		bare, err := connectorOf(drv, v.dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, err := fencedsql.NewConnector(bare, fencedsql.WithDialect(e.dialect), fencedsql.WithTables(tables...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		same("connector", ours, bare)
+	})
+}
+
+// TestReopened: tracers and loggers open a database anew through DB.Driver,
+// and what they open is fenced.
+func TestReopened(t *testing.T) {
+	fencedsql.RegisterTable(tables...)
+	each(t, func(t *testing.T, e *engine) {
+		base := e.open(t)
+		c, err := connectorOf(base.bare.Driver(), base.dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fenced, err := fencedsql.NewConnector(c, fencedsql.WithDialect(e.dialect), fencedsql.WithTables(tables...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		swapped, err := sql.Open("fencedsql", e.driver+":"+base.dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer swapped.Close()
+		for _, way := range []struct {
+			name, dsn string
+			drv       driver.Driver
+		}{
+			{"sql.Open", e.driver + ":" + base.dsn, swapped.Driver()},
+			{"fencedsql.Open", base.dsn, base.db.Driver()},
+			{"NewConnector", base.dsn, fenced.Driver()},
+		} {
+			for _, by := range []struct {
+				name string
+				drv  driver.Driver
+			}{
+				{"OpenConnector", way.drv},
+				{"Open", onlyOpen{way.drv}},
+				{"sqlmw", sqlmw.Driver(way.drv, sqlmw.NullInterceptor{})},
+				{"otelsql", otelsql.WrapDriver(way.drv)},
+			} {
+				t.Run(way.name+" "+by.name, func(t *testing.T) {
+					v := base.with(t)
+					v.reset()
+					c, err := connectorOf(by.drv, way.dsn)
+					if err != nil {
+						t.Fatal(err)
+					}
+					v.db = sql.OpenDB(c)
+					defer v.db.Close()
+					v.ok(v.under(6), 1, "UPDATE j SET v = 'x' WHERE id = 1")
+					_, err = v.exec(v.under(6), "UPDATE j SET v = 'x' WHERE id = 2")
+					v.fenced(err, "j", 6, 7)
+					_, err = v.exec(t.Context(), "UPDATE j SET v = 'y' WHERE id = 1")
+					v.is(err, fencedsql.ErrNoLease)
+					v.want("j", "1|x|10|f6, 2|b|20|f7")
+				})
 			}
-			ours, err := fencedsql.NewConnector(inner, fencedsql.WithDialect(e.dialect), fencedsql.WithTables(tables...))
-			if err != nil {
-				t.Fatal(err)
-			}
-			same("connector", ours, inner)
 		}
 	})
 }
+
+// onlyOpen is a driver as they were before driver.DriverContext.
+type onlyOpen struct{ driver.Driver }
 
 // TestSwap: with sql.Open alone, as a program would that had the bare driver.
 func TestSwap(t *testing.T) {

@@ -72,12 +72,9 @@ func TestRoundTrips(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			v := e.open(t)
 			var calls []string
-			var c driver.Connector = dsnOnly{v.bare.Driver(), v.dsn}
-			if dc, ok := v.bare.Driver().(driver.DriverContext); ok {
-				var err error
-				if c, err = dc.OpenConnector(v.dsn); err != nil {
-					t.Fatal(err)
-				}
+			c, err := connectorOf(v.bare.Driver(), v.dsn)
+			if err != nil {
+				t.Fatal(err)
 			}
 			fenced, err := fencedsql.NewConnector(counting{c, &calls}, fencedsql.WithDialect(e.dialect), fencedsql.WithTables(tables...))
 			if err != nil {
@@ -123,6 +120,14 @@ func TestRoundTrips(t *testing.T) {
 			}
 		})
 	}
+}
+
+// connectorOf is what database/sql makes of a driver and a data source name.
+func connectorOf(drv driver.Driver, dsn string) (driver.Connector, error) {
+	if dc, ok := drv.(driver.DriverContext); ok {
+		return dc.OpenConnector(dsn)
+	}
+	return dsnOnly{drv, dsn}, nil
 }
 
 // dsnOnly is the connector of a driver that has none.

@@ -22,7 +22,7 @@ var (
 
 	// ErrHeld means that a lease store gave no lease, because another holder has the key's. Nothing was written. A
 	// retry is safe; it fails until that lease is given back or runs out.
-	ErrHeld = errors.New("lease: held by another")
+	ErrHeld = errors.New("lease: held")
 )
 
 // A Lease is a time-limited right to work on a key. Its methods may be called from any goroutine, and on a nil Lease,

@@ -76,7 +76,7 @@ func TestDemo(t *testing.T) {
 		`(?m)^2\. Worker A begins .* under fenceA$`,
 		`written +SELECT body FROM messages WHERE chat = \? ORDER BY id\n +with +42\n +sent +SELECT body FROM messages WHERE chat = \? ORDER BY id\n +with +42\n`,
 		`(?m)^3\. Worker B \(process \d+\) wants the key`,
-		`outcome +lease: held by another: key "chat/42" by worker A until`,
+		`outcome +lease: held: key "chat/42" by worker A until`,
 		`(?m)^4\. .*SIGSTOP.*\n +outcome +process \d+ is stopped by SIGSTOP`,
 		`(?m)^5\. A's lease runs out, and worker B holds the key, having waited for .*s$`,
 		`fenceB +\d+\n`,

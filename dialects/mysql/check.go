@@ -91,6 +91,11 @@ func check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*d
 		return problem(d.modify(false, true), "column %s may be NULL, and NULL is below no fence", t.Fence)
 	}
 	if len(t.Key) > 0 && !unique(key, keys) {
+		for _, k := range t.Key {
+			if !slices.ContainsFunc(columns, func(c []string) bool { return fold(c[0], k) }) {
+				return problem("", "it has no key column %s", k)
+			}
+		}
 		return problem("ALTER TABLE "+d.table+" ADD UNIQUE INDEX ("+d.keys()+")",
 			"key (%s) is neither its primary key nor a unique index over whole columns; without one leave Key out", strings.Join(t.Key, ", "))
 	}

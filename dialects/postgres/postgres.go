@@ -186,18 +186,30 @@ func (dialect) ShortRows() bool { return true }
 
 func (dialect) Lock() string { return " FOR UPDATE" }
 
-// Refused knows the error of any driver that tells the SQLSTATE, as pgconn's
-// and lib/pq's do.
-func (dialect) Refused(err error, _ string, enc lease.Encoding) (stored lease.Fence, known, refused bool) {
-	var e interface {
+// serverError is the server's own error, of any driver that tells its SQLSTATE:
+// as pgconn's and lib/pq's do, or by its letter in the protocol, as bun's does.
+func serverError(err error) (state, text string) {
+	var s interface {
 		error
 		SQLState() string
 	}
-	if !errors.As(err, &e) || e.SQLState() != "22P02" {
-		return lease.Fence{}, false, false
+	if errors.As(err, &s) {
+		return s.SQLState(), s.Error()
 	}
-	_, digits, found := strings.Cut(e.Error(), mark)
-	if !found {
+	var f interface {
+		error
+		Field(byte) string
+	}
+	if errors.As(err, &f) {
+		return f.Field('C'), f.Error()
+	}
+	return "", ""
+}
+
+func (dialect) Refused(err error, _ string, enc lease.Encoding) (stored lease.Fence, known, refused bool) {
+	state, text := serverError(err)
+	_, digits, found := strings.Cut(text, mark)
+	if state != "22P02" || !found {
 		return lease.Fence{}, false, false
 	}
 	n := 0

@@ -162,6 +162,8 @@ func TestRefused(t *testing.T) {
 		"int64":            {invalid("fencedsql:42"), lease.Int64, lease.Fence{Count: 42}, true, true},
 		"no fence":         {invalid("fencedsql:zzz"), lease.Text, lease.Fence{}, false, true},
 		"too large":        {invalid("fencedsql:" + strings.Repeat("9", 40)), lease.Text, lease.Fence{}, false, true},
+		"of a letter":      {fmt.Errorf("insert: %w", fieldError{'C': "22P02", 'M': "fencedsql:" + f.Text()}), lease.Text, f, true, true},
+		"another letter":   {fieldError{'C': "23505", 'M': "fencedsql:" + f.Text()}, lease.Text, lease.Fence{}, false, false},
 		"another value":    {invalid("abc"), lease.Text, lease.Fence{}, false, false},
 		"another state":    {&pgError{"23505", `duplicate key "fencedsql:1"`}, lease.Text, lease.Fence{}, false, false},
 		"not the server's": {errors.New("22P02 fencedsql:1"), lease.Text, lease.Fence{}, false, false},
@@ -173,6 +175,12 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+// fieldError is an error that tells the fields of the server's message.
+type fieldError map[byte]string
+
+func (e fieldError) Error() string       { return e['M'] }
+func (e fieldError) Field(b byte) string { return e[b] }
 
 // answers gives prepared rows to each query in turn.
 type answers struct {

@@ -98,6 +98,11 @@ func check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*d
 		}, nil
 	}
 	if len(t.Key) > 0 && !unique(create, t.Key, pk, indexes) {
+		for _, k := range t.Key {
+			if !slices.ContainsFunc(columns, func(c []driver.Value) bool { return strings.EqualFold(text(c[0]), k) }) {
+				return nil, &dialects.Problem{Reason: "it has no key column " + k}, nil
+			}
+		}
 		return nil, &dialects.Problem{
 			Reason: fmt.Sprintf("key (%s) is neither its primary key nor a unique index over whole columns in their own collation; without one leave Key out", strings.Join(t.Key, ", ")),
 			DDL:    d.index(),

@@ -42,7 +42,7 @@ func TestDemo(t *testing.T) {
 		prefix := find(t, `data +(fencedsql_demo_[a-z0-9]+_)chats, `, out)
 		for _, want := range []string{
 			`1\. Worker A \(process \d+\) holds the key chat/42`,
-			`3\. Worker B \(process \d+\) wants .*\n +called .*\n +outcome +lease: held by another: key "chat/42" by worker A until`,
+			`3\. Worker B \(process \d+\) wants .*\n +called .*\n +outcome +lease: held: key "chat/42" by worker A until`,
 			`4\. .*\n +outcome +process \d+ is stopped by SIGSTOP`,
 			`5\. A's lease runs out, and worker B holds the key`,
 			`6\. (.*\n)+ +sent +UPDATE ` + prefix + `chats SET\s+summary\s+=\s+(\$1|\?),\s+fence\s+=\s+\S+\s+WHERE\s+\(id\s+=\s+(\$2|\?)\)\s+AND\s+fence\s+<\s+\S+\n +with +'B: [^']*',[^:]*fenceB[^:]*fenceB\+1[^:]*\n +changed +1 row\n`,

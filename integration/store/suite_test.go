@@ -431,7 +431,7 @@ func TestHoldInHold(t *testing.T) {
 				return errors.Join(s.Locks("g", ttl).Hold(ctx, "k", nothing), s.Locks("f", ttl).Hold(ctx, "k", nothing))
 			})
 		})
-		if !errors.Is(err, lease.ErrHeld) || !strings.Contains(err.Error(), "in whose context") {
+		if !errors.Is(err, lease.ErrHeld) || !strings.Contains(err.Error(), "whose context this is") {
 			t.Error(err)
 		}
 		var outer context.Context

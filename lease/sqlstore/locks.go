@@ -97,7 +97,7 @@ func (l *Locks) Acquire(ctx context.Context, key string) (*Held, error) {
 	}
 	c := l.claim(key)
 	if h, _ := ctx.Value(heldBy{l.store, c.row}).(*Held); h != nil && h.Err() == nil {
-		return nil, c.wrap(fmt.Errorf("%w by the Hold in whose context this is: use its lease", lease.ErrHeld))
+		return nil, c.wrap(fmt.Errorf("%w: by the Hold whose context this is; use its lease", lease.ErrHeld))
 	}
 	return l.store.wait(ctx, c, 1)
 }
