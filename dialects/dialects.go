@@ -78,12 +78,17 @@ type Dialect interface {
 	Lock() string
 
 	// Refused reports whether the error is one that Assert raised on the given
-	// fence column, and the stored fence where the error tells it.
+	// fence column, and the stored fence where the error makes it known: the
+	// zero Fence for a value that is none.
 	Refused(err error, column string, enc lease.Encoding) (stored lease.Fence, known, refused bool)
 
 	// MayCommit reports whether the text may end a transaction by the way,
 	// without a TxOp that says so.
 	MayCommit(text string) bool
+
+	// CommitEnds reports whether a COMMIT that failed with the error has ended
+	// the transaction, where LostTx cannot tell.
+	CommitEnds(err error) bool
 
 	// LostTx is a statement that succeeds outside a transaction only, for
 	// engines that end a transaction on their own when a statement fails; ""

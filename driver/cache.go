@@ -67,16 +67,22 @@ func (c *planCache) get(text string, mode dialects.Mode, loose bool) *plan {
 	return nil
 }
 
-// put caches the plan of a text that is the cache's own, and returns its entry;
-// one that is too large is returned without being kept.
-func (c *planCache) put(text string, mode dialects.Mode, loose bool, decided *rewrite.Plan) *plan {
-	p := &plan{Plan: decided, text: text, mode: mode, loose: loose, hash: c.hash(text), plain: decided.Plain(), unread: decided.Unread}
+// newPlan is a decision on a text that no cache keeps yet.
+func newPlan(text string, mode dialects.Mode, loose bool, decided *rewrite.Plan) *plan {
+	p := &plan{Plan: decided, text: text, mode: mode, loose: loose, plain: decided.Plain(), unread: decided.Unread}
 	if decided.Verdict == rewrite.Fence {
 		p.direct = decided.First == nil && !decided.Count
 		p.coding, p.probe = codingOf(decided.Guards[0].Table), decided.Guards[0].Probe
 	}
 	p.quiet = decided.Tx == nil && !decided.TxUnknown && !decided.SetsMode && !decided.Defines
-	p.size = sizeOf(p)
+	return p
+}
+
+// put caches the plan of a text that is the cache's own, and returns its entry;
+// one that is too large is returned without being kept.
+func (c *planCache) put(text string, mode dialects.Mode, loose bool, decided *rewrite.Plan) *plan {
+	p := newPlan(text, mode, loose, decided)
+	p.hash, p.size = c.hash(text), sizeOf(p)
 	if p.size > cacheMaxEntry {
 		return p
 	}
@@ -101,6 +107,18 @@ func (c *planCache) put(text string, mode dialects.Mode, loose bool, decided *re
 		}
 	}
 	return p
+}
+
+// drop forgets a plan, so that its text is planned anew.
+func (c *planCache) drop(p *plan) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	set := &c.sets[p.hash%cacheSets]
+	for i := range set {
+		if set[i].Load() == p {
+			c.replace(&set[i], nil)
+		}
+	}
 }
 
 func (c *planCache) replace(slot *atomic.Pointer[plan], p *plan) {

@@ -88,7 +88,7 @@ func (c *conn) recall(text string) *plan {
 
 // remember keeps the plan of a text for recall.
 func (c *conn) remember(p *plan, r *rules) {
-	if p == nil || p.size == 0 || p.size > recentMaxSize {
+	if p == nil || p.size == 0 || p.size > recentMaxSize || p.Listed { // which may be dropped
 		return
 	}
 	if c.recentRules != r.number {
@@ -129,7 +129,7 @@ func (c *conn) decide(ctx context.Context, text string) (*plan, *rules, error) {
 		return nil, nil, err
 	}
 	if r == nil {
-		if authorityOf(ctx).unfenced {
+		if c.authority(ctx).unfenced {
 			return nil, nil, nil
 		}
 		return nil, nil, errNoTables
@@ -139,10 +139,16 @@ func (c *conn) decide(ctx context.Context, text string) (*plan, *rules, error) {
 		return p, r, nil
 	}
 	if !c.modeKnown && r.rewriter.Reads(text) {
-		if c.mode, err = c.pool.dialect.Mode(ctx, querier{c}); err != nil {
-			return nil, nil, err
+		mode, err := c.pool.dialect.Mode(ctx, querier{c})
+		if err != nil {
+			if r.rewriter.Names(text) {
+				return nil, nil, err
+			}
+			// It controls a transaction at most, and must not fail for our question: a failed transaction takes nothing
+			// but its end.
+			return newPlan(text, c.mode, false, r.rewriter.Plan(text, c.mode, nil)), r, nil
 		}
-		c.modeKnown = true
+		c.mode, c.modeKnown = mode, true
 		if p = r.plans.get(text, c.mode, false); p != nil {
 			return p, r, nil
 		}
@@ -169,7 +175,7 @@ func (c *conn) decide(ctx context.Context, text string) (*plan, *rules, error) {
 		return nil, nil, failed
 	}
 	if decided.Refusal != nil && decided.Refusal.Columns {
-		return &plan{Plan: decided, text: text}, r, nil
+		return newPlan(text, c.mode, false, decided), r, nil
 	}
 	return r.plans.put(text, c.mode, false, decided), r, nil
 }
@@ -392,14 +398,14 @@ func (c *conn) prepareInner(ctx context.Context, text string) (driver.Stmt, erro
 
 // Begin is BeginTx without a context or options.
 func (c *conn) Begin() (driver.Tx, error) {
-	return c.begin(contextless, func() (driver.Tx, error) {
+	return c.begin(contextless, false, func() (driver.Tx, error) {
 		return c.Conn.Begin() //lint:ignore SA1019 the wrapped driver may have nothing newer
 	})
 }
 
 // BeginTx is there if the wrapped connection has it.
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	return c.begin(ctx, func() (driver.Tx, error) {
+	return c.begin(ctx, opts.ReadOnly, func() (driver.Tx, error) {
 		return c.Conn.(driver.ConnBeginTx).BeginTx(ctx, opts)
 	})
 }

@@ -36,6 +36,9 @@ type fake struct {
 	prepare error
 	// reversed is true when the columns are in the other order.
 	reversed bool
+	// asked counts the questions about tables, and prepared the statements
+	// that are not closed.
+	asked, prepared int
 	// kept are the arguments of all statements on j, with their values then.
 	kept []kept
 }
@@ -54,6 +57,7 @@ func (f *fake) Close() error          { f.closed++; return nil }
 
 func (f *fake) record(how, text string, args []driver.NamedValue) error {
 	if strings.Contains(text, "pragma_") || strings.Contains(text, "sqlite_schema") {
+		f.asked++
 		return nil
 	}
 	if text == "BEGIN" && f.inTx {
@@ -96,6 +100,7 @@ func (c *fakeConn) Prepare(text string) (driver.Stmt, error) {
 	if c.prepare != nil {
 		return nil, c.prepare
 	}
+	c.prepared++
 	return &fakeStmt{c.fake, text}, nil
 }
 func (c *fakeConn) ExecContext(_ context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
@@ -135,7 +140,7 @@ type fakeStmt struct {
 	text string
 }
 
-func (s *fakeStmt) Close() error  { return nil }
+func (s *fakeStmt) Close() error  { s.prepared--; return nil }
 func (s *fakeStmt) NumInput() int { return strings.Count(s.text, "?") }
 func (s *fakeStmt) Exec(args []driver.Value) (driver.Result, error) {
 	if err := s.record("stmt", s.text, ordinals(args)); err != nil {
@@ -201,7 +206,12 @@ func (f *fake) open(t *testing.T, opts ...fencedsql.Option) *sql.DB {
 		t.Fatal(err)
 	}
 	db := sql.OpenDB(c)
-	t.Cleanup(func() { db.Close() })
+	t.Cleanup(func() {
+		db.Close()
+		if f.prepared != 0 {
+			t.Errorf("%d statements were not closed", f.prepared)
+		}
+	})
 	return db
 }
 

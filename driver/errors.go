@@ -29,8 +29,9 @@ var (
 	ErrNoLease = errors.New("fencedsql: no lease")
 
 	// ErrSchema means that the fenced table is not as registered, or that its
-	// fence column cannot hold fences. The write was not sent. A retry works
-	// once the DDL of the *SchemaError was run.
+	// fence column cannot hold fences, or holds something else in one of the
+	// rows. Nothing was written. A retry works once the DDL of the *SchemaError
+	// was run.
 	ErrSchema = errors.New("fencedsql: the table cannot be fenced as it is")
 )
 

@@ -148,6 +148,9 @@ func (w *write) prepare(ctx context.Context, c *conn) error {
 	for i, g := range w.Guards {
 		info, err := c.pool.check(ctx, querier{c}, checkKey{g.Table, g.Name}, false)
 		if err != nil {
+			if errors.Is(err, ErrSchema) {
+				c.pool.warn(ctx, err)
+			}
 			return err
 		}
 		if i == 0 && info.Key != nil {
@@ -518,7 +521,7 @@ func (c *conn) first(ctx context.Context, w *write, args []driver.NamedValue) (f
 func (c *conn) compare(ctx context.Context, w *write, t *rewrite.Table, v driver.Value) error {
 	stored, err := t.Encoding.Decode(v)
 	if err != nil || !wellFormed(t, stored, v) {
-		return errMalformed(t)
+		return c.malformed(ctx, t)
 	}
 	if w.refuses(stored) {
 		return c.fenced(ctx, w, stored)
@@ -531,19 +534,18 @@ func (c *conn) judge(ctx context.Context, w *write, err error) error {
 	if err == driver.ErrSkip {
 		return err
 	}
-	if w.Listed {
-		c.pool.forget() // the column list may be the reason
-	}
 	for _, g := range w.Guards {
 		stored, known, refused := c.pool.dialect.Refused(err, g.Table.Fence, g.Table.Encoding)
 		if !refused {
 			continue
 		}
 		if known && !w.refuses(stored) {
-			c.tx.fail(ErrFenced)
-			return errMalformed(g.Table)
+			return c.malformed(ctx, g.Table)
 		}
 		return c.fenced(ctx, w, stored)
+	}
+	if w.Listed {
+		c.pool.doubt(w.plan) // the column list may be the reason
 	}
 	return err
 }
@@ -582,6 +584,13 @@ func wellFormed(t *rewrite.Table, f lease.Fence, stored driver.Value) bool {
 	return err == nil && (want == stored || stored == "")
 }
 
+// malformed refuses a write over a stored value that is no fence.
+func (c *conn) malformed(ctx context.Context, t *rewrite.Table) error {
+	err := errMalformed(t)
+	c.refuse(ctx, err)
+	return err
+}
+
 func errMalformed(t *rewrite.Table) error {
 	return &SchemaError{
 		Table:  t.Name,
@@ -598,10 +607,16 @@ func (c *conn) fenced(ctx context.Context, w *write, stored lease.Fence) error {
 		}
 	}
 	err := &FencedError{Table: strings.Join(names, " or "), Lease: w.lease.Key(), Fence: w.lease.Fence(), Stored: stored}
+	c.refuse(ctx, err)
+	return err
+}
+
+// refuse lets the transaction, if there is one, not commit for the error that
+// refused a write in it.
+func (c *conn) refuse(ctx context.Context, err error) {
 	if !c.tx.active && c.mode&dialects.NoAutocommit != 0 {
 		c.tx = transaction{active: true, textual: true, unseen: true}
 	}
 	c.tx.fail(err)
 	c.pool.warn(ctx, err)
-	return err
 }

@@ -139,8 +139,9 @@ func WithDialect(name string) Option {
 	}
 }
 
-// WithLogger logs refused writes: the table, the lease, the fence and the
-// reason, at level Warn. No statement and no argument is logged.
+// WithLogger logs refused writes at level Warn: the error that the call
+// returns, which names the table and the reason, and the fences where they
+// are it. No statement and no argument is logged.
 func WithLogger(l *slog.Logger) Option {
 	return func(p *pool) error {
 		p.logger = l

@@ -96,6 +96,24 @@ func (p *pool) forget() {
 	p.rules.Store(nil)
 }
 
+// doubt drops a plan that hangs on the columns of its tables, and what was
+// read of these.
+func (p *pool) doubt(doubted *plan) {
+	if r := p.made(); r != nil {
+		r.plans.drop(doubted)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forgot++
+	for _, g := range doubted.Guards {
+		delete(p.checked, checkKey{g.Table, g.Name})
+	}
+}
+
+// maxChecked bounds what is kept of tables: a program may write each in
+// thousands of schemas.
+const maxChecked = 4096
+
 // check asks the database, once, whether the table is as registered.
 func (p *pool) check(ctx context.Context, q dialects.Querier, key checkKey, again bool) (*dialects.TableInfo, error) {
 	if info := p.info(key); info != nil && !again {
@@ -118,7 +136,7 @@ func (p *pool) check(ctx context.Context, q dialects.Querier, key checkKey, agai
 	if p.forgot != forgot {
 		return info, nil // it may have changed while it was read
 	}
-	if p.checked == nil {
+	if p.checked == nil || len(p.checked) >= maxChecked {
 		p.checked = map[checkKey]*dialects.TableInfo{}
 	}
 	// The name is a part of the statement that was the first to have it.

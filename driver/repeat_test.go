@@ -325,6 +325,63 @@ func TestTableChanges(t *testing.T) {
 	sends("v, id")
 }
 
+// TestDoubtedColumns: an error of an INSERT without a column list may come
+// from a table that others have changed; that plan is made anew, and no other.
+func TestDoubtedColumns(t *testing.T) {
+	f := &fake{}
+	db := f.open(t)
+	db.SetMaxOpenConns(1)
+	const insert = "INSERT INTO j VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET v = 'again'"
+	st, err := db.Prepare(insert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	warm := func() {
+		t.Helper()
+		for range 2 {
+			for _, err := range []error{
+				second(db.ExecContext(under(6), insert, 1, 2)), second(st.ExecContext(under(6), 1, 2)), second(db.ExecContext(under(6), asWritten, "x", 1)),
+			} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	warm()
+	other := errors.New("UNIQUE constraint failed")
+	for _, fails := range []struct {
+		err    error
+		asked  int // about the table, by the statement and the prepared one
+		column string
+	}{
+		{other, 4, "v, id"},
+		{errors.New("bad JSON path: 'fencedsql:" + text(7) + "'"), 0, "v, id"},
+	} {
+		f.reversed, f.asked = !f.reversed, 0
+		f.fail = func(int, string) error { return fails.err }
+		if _, err := db.ExecContext(under(6), insert, 1, 2); err == nil || errors.Is(err, fencedsql.ErrFenced) != (fails.err != other) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := st.ExecContext(under(6), 1, 2); err == nil {
+			t.Error("no error")
+		}
+		f.fail, f.sent = nil, nil
+		warm()
+		if f.asked != fails.asked {
+			t.Errorf("after %v: asked %d times, want %d", fails.err, f.asked, fails.asked)
+		}
+		for _, i := range []int{0, 1} {
+			if len(f.sent) < 2 || !strings.Contains(f.sent[i], "("+fails.column+", fence)") {
+				t.Errorf("after %v: sent %q", fails.err, f.sent)
+			}
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
 // TestTableChangesElsewhere: another connection changed the table.
 func TestTableChangesElsewhere(t *testing.T) {
 	f := &fake{}

@@ -136,10 +136,17 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 	if p.quiet && !c.tx.active && s.execer != nil { // as execPlan does it, with fewer calls
 		if l, to := c.ready(ctx, p, args); to != nil {
 			res, err := s.execer.ExecContext(ctx, to)
+			if err != nil {
+				s.doubt()
+			}
 			return c.judgeReady(ctx, p, l, args, res, err)
 		}
 	}
-	return c.execPlan(ctx, s, p, args)
+	res, err := c.execPlan(ctx, s, p, args)
+	if err != nil {
+		s.doubt()
+	}
+	return res, err
 }
 
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
@@ -149,7 +156,19 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	if s.plan == nil {
 		return queryStmt(ctx, s.Stmt, args)
 	}
-	return s.c.queryPlan(ctx, s, s.plan, args)
+	rows, err := s.c.queryPlan(ctx, s, s.plan, args)
+	if err != nil {
+		s.doubt()
+	}
+	return rows, err
+}
+
+// doubt, after an error, lets the next execution decide again where the table's
+// columns may be the reason.
+func (s *stmt) doubt() {
+	if s.plan.Listed {
+		s.rules = nil
+	}
 }
 
 // Exec is the old form of ExecContext. It carries no context, and so no lease

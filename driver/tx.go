@@ -19,7 +19,7 @@ type transaction struct {
 	authority authority
 	saves     []string // the savepoints that stand, oldest first
 
-	// failed is the ErrFenced that nothing has undone yet, and failedAt how
+	// failed is the refusal that nothing has undone yet, and failedAt how
 	// many savepoints stood before the refused write.
 	failed   error
 	failedAt int
@@ -35,12 +35,8 @@ type transaction struct {
 }
 
 func (t *transaction) fail(err error) {
-	switch {
-	case !t.active:
-	case t.failed == nil:
+	if t.active && t.failed == nil { // what undoes the first undoes those after it
 		t.failed, t.failedAt = err, len(t.saves)
-	default: // what undoes both must undo the first
-		t.failedAt = min(t.failedAt, len(t.saves))
 	}
 }
 
@@ -109,7 +105,7 @@ func (c *conn) beforeStatement(ctx context.Context, p *plan) error {
 		return nil
 	}
 	if c.txLost() {
-		begins := len(p.Tx) > 0 && p.Tx[0].Verb != dialects.TxCommit && p.Tx[0].Verb != dialects.TxRelease
+		begins := len(p.Tx) > 0 && !slices.Contains([]dialects.TxVerb{dialects.TxNone, dialects.TxCommit, dialects.TxRelease}, p.Tx[0].Verb)
 		if c.tx.textual {
 			c.endTx() // it is told once; nobody else ends it
 		}
@@ -146,6 +142,9 @@ func (c *conn) afterStatement(ctx context.Context, p *plan, err error) {
 	}
 	defer c.afterSettings(p, c.tx.setsMode, c.tx.defines)
 	if !p.quiet && (p.TxUnknown || err != nil && len(p.Tx) > 0) {
+		if len(p.Tx) == 1 && p.Tx[0].Verb == dialects.TxCommit && c.pool.dialect.CommitEnds(err) {
+			c.endTx()
+		}
 		c.askTx() // some of the text may have run
 		return
 	}
@@ -232,7 +231,10 @@ func (c *conn) endTx() {
 	c.tx = transaction{}
 }
 
-func (c *conn) begin(ctx context.Context, begin func() (driver.Tx, error)) (driver.Tx, error) {
+func (c *conn) begin(ctx context.Context, readOnly bool, begin func() (driver.Tx, error)) (driver.Tx, error) {
+	if c.tx.active && c.tx.textual && c.txLost() {
+		c.endTx()
+	}
 	if c.tx.failed != nil {
 		// A transaction of text stands, and may not be committed by this one.
 		err := c.tx.failed
@@ -240,7 +242,7 @@ func (c *conn) begin(ctx context.Context, begin func() (driver.Tx, error)) (driv
 		_, rerr := direct{c}.exec(context.WithoutCancel(ctx), "ROLLBACK", nil)
 		return nil, errors.Join(err, rerr)
 	}
-	if !c.tx.active {
+	if !c.tx.active && !readOnly {
 		c.checkBeforeTx(ctx)
 	}
 	inner, err := begin()

@@ -4,6 +4,7 @@
 package rewrite
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -74,7 +75,8 @@ type Plan struct {
 	// Returns is true when the caller's text gives rows.
 	Returns bool
 
-	// Tx is what the text does to the transaction, statement by statement.
+	// Tx is what the text does to the transaction, statement by statement; nil
+	// when none does anything.
 	Tx []dialects.TxOp
 	// TxUnknown is true when the text may do so and cannot be read.
 	TxUnknown bool
@@ -264,9 +266,9 @@ func (r *Rewriter) Plan(text string, mode dialects.Mode, known Columns) *Plan {
 		return p
 	}
 	var tx []dialects.TxOp
-	for i := range script.Statements {
-		if op := script.Statements[i].Tx; op.Verb != dialects.TxNone {
-			tx = append(tx, op)
+	if slices.ContainsFunc(script.Statements, func(st dialects.Statement) bool { return st.Tx.Verb != dialects.TxNone }) {
+		for i := range script.Statements {
+			tx = append(tx, script.Statements[i].Tx)
 		}
 	}
 	p := r.plan(text, mode, script, known)

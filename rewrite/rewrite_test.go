@@ -118,6 +118,9 @@ func show(p *rewrite.Plan) string {
 	case rewrite.Pass:
 		b.WriteString("pass")
 		for _, op := range p.Tx {
+			if op.Verb == dialects.TxNone {
+				continue
+			}
 			fmt.Fprintf(&b, " %s", strings.TrimSpace([]string{"", "begin", "commit", "rollback", "savepoint", "release", "rollback-to"}[op.Verb]+" "+op.Name))
 		}
 	case rewrite.Refuse:

@@ -179,6 +179,8 @@ func (dialect) Refused(err error, column string, _ lease.Encoding) (stored lease
 
 var quotes = strings.NewReplacer("`", "", `"`, "")
 
+func (dialect) CommitEnds(error) bool { return false }
+
 // LostTx: InnoDB rolls the whole transaction back on a deadlock (error 1213),
 // Galera on a conflict, and what follows would run outside of it. In a
 // transaction this is error 1568; outside it changes at most the level of the

@@ -216,15 +216,20 @@ func (dialect) Refused(err error, _ string, enc lease.Encoding) (stored lease.Fe
 	for n < len(digits) && isDigit(digits[n]) {
 		n++
 	}
-	if n == 0 { // something else than a fence was stored, and it sorts above
-		return lease.Fence{}, false, true
+	if stored, err = enc.Decode(digits[:n]); err != nil {
+		stored = lease.Fence{}
 	}
-	stored, err = enc.Decode(digits[:n])
-	return stored, err == nil, true
+	return stored, true, true
 }
 
 // MayCommit is never true: a procedure that commits cannot be called in a transaction.
 func (dialect) MayCommit(string) bool { return false }
+
+// CommitEnds: what the server refuses to commit it rolls back.
+func (dialect) CommitEnds(err error) bool {
+	state, _ := serverError(err)
+	return state != ""
+}
 
 // LostTx: PostgreSQL keeps a failed transaction open until it is ended.
 func (dialect) LostTx() string { return "" }

@@ -160,8 +160,8 @@ func TestRefused(t *testing.T) {
 	}{
 		"text":             {invalid("fencedsql:" + f.Text()), lease.Text, f, true, true},
 		"int64":            {invalid("fencedsql:42"), lease.Int64, lease.Fence{Count: 42}, true, true},
-		"no fence":         {invalid("fencedsql:zzz"), lease.Text, lease.Fence{}, false, true},
-		"too large":        {invalid("fencedsql:" + strings.Repeat("9", 40)), lease.Text, lease.Fence{}, false, true},
+		"no fence":         {invalid("fencedsql:zzz"), lease.Text, lease.Fence{}, true, true},
+		"too large":        {invalid("fencedsql:" + strings.Repeat("9", 40)), lease.Text, lease.Fence{}, true, true},
 		"of a letter":      {fmt.Errorf("insert: %w", fieldError{'C': "22P02", 'M': "fencedsql:" + f.Text()}), lease.Text, f, true, true},
 		"another letter":   {fieldError{'C': "23505", 'M': "fencedsql:" + f.Text()}, lease.Text, lease.Fence{}, false, false},
 		"another value":    {invalid("abc"), lease.Text, lease.Fence{}, false, false},

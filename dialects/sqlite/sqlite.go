@@ -89,10 +89,15 @@ func (dialect) Refused(err error, _ string, enc lease.Encoding) (lease.Fence, bo
 		digits = digits[:j]
 	}
 	stored, err := enc.Decode(digits)
-	return stored, err == nil, true
+	if err != nil {
+		stored = lease.Fence{}
+	}
+	return stored, true, true
 }
 
 func (dialect) MayCommit(string) bool { return false }
+
+func (dialect) CommitEnds(error) bool { return false }
 
 // LostTx: SQLite rolls a transaction back on its own when a write in it is
 // interrupted or the disk is full (https://sqlite.org/lang_transaction.html),
