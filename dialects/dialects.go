@@ -34,8 +34,10 @@ type Dialect interface {
 	// text does; its message quotes no more of the text than one token.
 	Parse(text string, mode Mode) (*Script, error)
 
-	// Obscured reports whether the text may hold a table's name spelled so
-	// that a search for the plain name, without regard to case, misses it.
+	// Obscured reports whether the text may write a table of which a search
+	// for the plain name, without regard to case, finds nothing: the name is
+	// spelled otherwise, or is in a text that the statement makes and runs. It
+	// is asked of every text that names no fenced table, before Parse.
 	Obscured(text string) bool
 
 	// Name comparison is the engine's: Matches reports whether a name as
@@ -76,6 +78,11 @@ type Dialect interface {
 	// Lock is what follows a SELECT that must read the newest committed row
 	// and keep it: " FOR UPDATE", or nothing where every read does.
 	Lock() string
+
+	// Newest is what follows a SELECT that must see the rows that a write
+	// before it saw: Lock, or nothing where a read does not see older ones. It
+	// must not wait for others where the write did not.
+	Newest() string
 
 	// Refused reports whether the error is one that Assert raised on the given
 	// fence column, and the stored fence where the error makes it known: the
@@ -154,17 +161,17 @@ type TableInfo struct {
 	Key []KeyType
 }
 
-// KeyType says which arguments mean one row by a key column.
+// KeyType says which arguments mean one row at most by a key column.
 type KeyType int
 
 const (
-	AnyKey     KeyType = iota // all
+	NoKey      KeyType = iota // none, as far as is known
 	IntegerKey                // integers
 	TextKey                   // text and bytes
 )
 
 // Problem is why a table cannot be fenced as registered, and the DDL that
-// changes that.
+// changes that, or "" where none does.
 type Problem struct {
 	Reason string
 	DDL    string
@@ -174,11 +181,23 @@ type Problem struct {
 // quotes, and folded where the engine folds.
 type Name struct{ Schema, Table string }
 
-func (n Name) String() string {
+func (n Name) String() string { return n.Quoted(func(part string) string { return part }) }
+
+// Quoted is the name as it must be written in a text, each part by quote.
+func (n Name) Quoted(quote func(part string) string) string {
 	if n.Schema == "" {
-		return n.Table
+		return quote(n.Table)
 	}
-	return n.Schema + "." + n.Table
+	return quote(n.Schema) + "." + quote(n.Table)
+}
+
+// Matches is [Dialect.Matches] for an engine that compares both parts of a
+// name by same: a name without a schema may be one in any.
+func (n Name) Matches(written Name, same func(registered, written string) bool) bool {
+	if n.Schema != "" && written.Schema != "" && !same(n.Schema, written.Schema) {
+		return false
+	}
+	return same(n.Table, written.Table)
 }
 
 // ParseName reads a registered table name: "chats", "app.chats", and with
@@ -269,6 +288,28 @@ type Statement struct {
 	Tx TxOp
 }
 
+// maxWrites is how many tables a statement may write by name.
+const maxWrites = 10_000
+
+// AddWrite adds to the Writes of a statement of the text, whose Span is set.
+// When it is full, one more write, which cannot be fenced, stands for all that
+// would follow.
+func (st *Statement) AddWrite(text string, w Write) {
+	switch n := len(st.Writes); {
+	case n < maxWrites:
+		st.Writes = append(st.Writes, w)
+	case n == maxWrites:
+		st.Writes = append(st.Writes, Write{
+			TargetText: st.Of(text),
+			Reason:     fmt.Sprintf("it writes more than %d tables", maxWrites),
+			Hint:       "write fewer in one statement",
+		})
+	}
+}
+
+// Full reports whether AddWrite adds nothing any more.
+func (st *Statement) Full() bool { return len(st.Writes) > maxWrites }
+
 // Param is a parameter marker.
 type Param struct {
 	Span
@@ -328,14 +369,15 @@ type Write struct {
 	Target Name
 	// TargetText is the table's name as written, with its schema. An Other
 	// write with a zero Target runs the text in TargetText (the body of a DO,
-	// say): it counts as a write of every table whose name occurs there.
+	// say): it counts as a write of every table whose name occurs there, and
+	// of all tables if the text is Obscured.
 	TargetText string
 	// Ref is what qualifies the target's columns in an expression, as it must
 	// be written: the alias if there is one, else the table's name.
 	Ref string
 
 	// Reason and Hint, when set, say that this form of write can never be
-	// fenced, and what to write instead.
+	// fenced, and what to write instead ([HintUnfenced] where nothing can be).
 	Reason, Hint string
 
 	// Nested is true inside a CTE: the statement's count and rows are not this write's.
@@ -423,13 +465,20 @@ type Upsert struct {
 type Conjunct struct {
 	Span
 	// Column is the target's column when the conjunct is "column = value" with
-	// a value that is a literal or a parameter; else "". It may be left out
-	// where other tables take part.
+	// a value that is a parameter, or a literal that means one row whatever
+	// the column's type; else "". It may be left out where other tables take part.
 	Column string
-	// Value is the literal's text, or the parameter's when Param is not 0.
-	Value Span
 	// Param is the Index of the parameter, or 0 for a literal.
 	Param int
+}
+
+// HintUnfenced is the Hint for what only administration has a reason to do.
+const HintUnfenced = "for administration send it with fencedsql.Unfenced(ctx)"
+
+// HasPrefixFold reports whether the text begins with a prefix in ASCII,
+// whatever the case of the letters.
+func HasPrefixFold(text, prefix string) bool {
+	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
 }
 
 var registry struct {

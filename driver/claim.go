@@ -130,19 +130,23 @@ func (c *conn) operate(ctx context.Context, args []driver.NamedValue) (driver.Ro
 	if err != nil {
 		return nil, err
 	}
+	loose := false
 	for i, arg := range args {
-		if info.Key != nil && !fits(arg.Value, info.Key[i]) { // no assertion can take its place, as with a pinned write
-			return nil, fmt.Errorf("fencedsql: table %s: the value for %s is not of the column's type, and may mean several rows; give an integer for an integer column, and a text for a text column", t.Name, t.Key[i])
-		}
+		loose = loose || info.Key != nil && !fits(arg.Value, info.Key[i])
 	}
 	row := rowOf{c.pool.dialect, t, name}
 	statement := &plan{Plan: &rewrite.Plan{}}
 	if err := c.beforeStatement(ctx, statement); err != nil {
 		return nil, err
 	}
-	if op.claim {
+	if loose { // no assertion can take the key's place, as it does with a pinned write
+		err = c.oneRow(ctx, row, args)
+	}
+	switch {
+	case err != nil:
+	case op.claim:
 		op.fence, err = c.claim(ctx, row, args)
-	} else {
+	default:
 		err = c.raise(ctx, row, args)
 	}
 	c.afterStatement(ctx, statement, err)
@@ -150,6 +154,16 @@ func (c *conn) operate(ctx context.Context, args []driver.NamedValue) (driver.Ro
 		return nil, err
 	}
 	return noRows{}, nil
+}
+
+// oneRow refuses a key that means several rows.
+func (c *conn) oneRow(ctx context.Context, row rowOf, key []driver.NamedValue) error {
+	found, err := querier{c}.named(ctx, row.read(), key)
+	if err == nil && len(found) > 1 {
+		err = fmt.Errorf("fencedsql: table %s: the key means %d rows, since a value is not of its column's type (%s); give an integer for an integer column, and a text for a text column",
+			row.table.Name, len(found), strings.Join(row.table.Key, ", "))
+	}
+	return err
 }
 
 // table finds a registered table by its name. The name with which statements
@@ -236,12 +250,9 @@ func (c *conn) claim(ctx context.Context, row rowOf, key []driver.NamedValue) (l
 		}
 		enc := row.table.Encoding
 		stored, err := enc.Decode(found[0][0])
-		if err != nil {
-			return none, fmt.Errorf("fencedsql: table %s: column %s: %w", row.table.Name, row.table.Fence, err)
-		}
 		// A round that failed, and yet the value is the same: it compares with
 		// itself as unequal, and is no fence of this encoding.
-		if !wellFormed(row.table, stored, found[0][0]) || before != nil && before == found[0][0] {
+		if err != nil || !wellFormed(row.table, stored, found[0][0]) || before != nil && before == found[0][0] {
 			return none, errMalformed(row.table)
 		}
 		before = found[0][0]
@@ -276,7 +287,7 @@ func (c *conn) raise(ctx context.Context, row rowOf, key []driver.NamedValue) er
 		Text:     row.write(" < "),
 		NumInput: len(key),
 		Args:     []rewrite.Arg{rewrite.FenceArg},
-		Guards:   []rewrite.Guard{{Op: dialects.Update, Table: t, Name: row.name, Probe: &rewrite.Query{Text: row.read()}}},
+		Guards:   []rewrite.Guard{{Table: t, Name: row.name, Probe: &rewrite.Query{Text: row.read()}}},
 	}}
 	for i := range key {
 		p.Args = append(p.Args, rewrite.Arg(i+1))

@@ -347,16 +347,13 @@ func (d direct) query(ctx context.Context, text string, args []driver.NamedValue
 		st.Close()
 		return nil, err
 	}
-	return &closingRows{rows, st}, nil
+	r := newFencedRows(ctx, d.conn, &write{plan: passed}, rows)
+	r.done = func(err error) error { return errors.Join(err, st.Close()) }
+	return wrapRows(r, rows), nil
 }
 
-// closingRows close the statement they came from.
-type closingRows struct {
-	driver.Rows
-	st driver.Stmt
-}
-
-func (r *closingRows) Close() error { return errors.Join(r.Rows.Close(), r.st.Close()) }
+// passed is the plan of a statement that is not judged.
+var passed = newPlan("", 0, false, &rewrite.Plan{})
 
 // querier reads all rows of a statement of our own.
 type querier struct{ c *conn }

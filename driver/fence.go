@@ -180,11 +180,11 @@ func (p *plan) meansOneRow(args []driver.NamedValue) bool {
 func fits(value driver.Value, t dialects.KeyType) bool {
 	switch value.(type) {
 	case int64, uint64, bool:
-		return t == dialects.AnyKey || t == dialects.IntegerKey
+		return t == dialects.IntegerKey
 	case string, []byte:
-		return t == dialects.AnyKey || t == dialects.TextKey
+		return t == dialects.TextKey
 	}
-	return t == dialects.AnyKey
+	return false
 }
 
 const (

@@ -102,6 +102,9 @@ func (t *transaction) apply(op dialects.TxOp) bool {
 // rolls back instead.
 func (c *conn) beforeStatement(ctx context.Context, p *plan) error {
 	if !c.tx.active {
+		if len(p.Tx) > 0 && (p.Tx[0].Verb == dialects.TxBegin || p.Tx[0].Verb == dialects.TxSavepoint) {
+			c.checkBeforeTx(ctx)
+		}
 		return nil
 	}
 	if c.txLost() {

@@ -22,6 +22,16 @@ func (v *env) conn() *sql.Conn {
 	return c
 }
 
+func (v *env) bareConn() *sql.Conn {
+	v.Helper()
+	c, err := v.bare.Conn(v.Context())
+	if err != nil {
+		v.Fatal(err)
+	}
+	v.Cleanup(func() { c.Close() })
+	return c
+}
+
 func multiStatements() *engine {
 	return &engine{name: "mariadb-multi", driver: "mysql", dialectTexts: mysqlTexts, create: onServer(mariadb, "multiStatements=true")}
 }
@@ -226,6 +236,10 @@ func TestClaimLooseKey(t *testing.T) {
 			}
 			if after := v.show("vk"); after != before {
 				t.Errorf("vk was %s, is %s", before, after)
+			}
+			v.do("INSERT INTO vk VALUES ('7', 0, '" + text(5) + "')")
+			if _, err := fencedsql.Claim(t.Context(), v.db, "vk", 7); err != nil { // which means one row
+				t.Error(err)
 			}
 			if _, err := fencedsql.Claim(t.Context(), v.db, "vk", "42"); err != nil {
 				t.Error(err)

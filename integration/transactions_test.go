@@ -4,8 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	fencedsql "github.com/fencedsql/fencedsql/driver"
 	"github.com/fencedsql/fencedsql/lease"
@@ -60,6 +63,32 @@ func TestFailedTransactionEnds(t *testing.T) {
 			}
 			v.want("j", "1|after|10|f6, 2|b|20|f7")
 			v.clean()
+		})
+	}
+}
+
+// TestProbeWaitsForNobody: a write that matches no row does not wait for one that another holds.
+func TestProbeWaitsForNobody(t *testing.T) {
+	for _, e := range only(append(slices.Clone(sqliteEngines), postgresEngines()...)) {
+		t.Run(e.name, func(t *testing.T) {
+			v := e.open(t)
+			v.ok(v.under(6), 0, "UPDATE j SET v = 'x' WHERE id = 99") // the check of the table
+			ctx, cancel := context.WithTimeout(v.under(6), time.Minute)
+			defer cancel()
+			tx, err := v.bare.BeginTx(ctx, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback()
+			if e.dialect == "postgres" { // SQLite has one writer at a time
+				if _, err := tx.Exec("UPDATE j SET n = n"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v.ok(ctx, 0, "UPDATE j SET v = 'x' WHERE id = 1 AND v = 'running'")
+			v.ok(ctx, 0, "DELETE FROM j WHERE id = 1 AND v = 'running'")
+			_, err = v.exec(ctx, "UPDATE j SET v = 'x' WHERE id = 2 AND v = 'running'")
+			v.fenced(err, "j", 6, 7)
 		})
 	}
 }
@@ -232,4 +261,86 @@ func TestUnfencedTransaction(t *testing.T) {
 			v.want("plain", "1|unfenced")
 		}
 	})
+}
+
+// TestDeleteReturningRows: on MariaDB such a DELETE is one of two statements in a transaction of ours. Its rows have the
+// columns that they have bare, and one that fails undoes both.
+func TestDeleteReturningRows(t *testing.T) {
+	for _, e := range only(mariadbEngines()) {
+		t.Run(e.name, func(t *testing.T) {
+			v := e.open(t)
+			columns := func(db *sql.DB, ctx context.Context, text string, args ...any) (out string) {
+				rows, err := db.QueryContext(ctx, text, args...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer rows.Close()
+				types, err := rows.ColumnTypes()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, c := range types {
+					nullable, known := c.Nullable()
+					out += fmt.Sprintln(c.Name(), c.DatabaseTypeName(), c.ScanType(), nullable, known)
+				}
+				for rows.Next() {
+				}
+				if err := rows.Err(); err != nil {
+					t.Error(err)
+				}
+				return out
+			}
+			text := "DELETE FROM j WHERE n = ? RETURNING id, v, n"
+			if got, want := columns(v.db, v.under(6), text, 10), columns(v.bare, t.Context(), text, 404); got != want {
+				t.Errorf("the columns are\n%s\nbare\n%s", got, want)
+			}
+			v.want("j", "2|b|20|f7")
+
+			v.reset()
+			rows, err := v.db.QueryContext(v.under(9), "DELETE FROM j WHERE n > ? ORDER BY id RETURNING id, IF(id = 2, (SELECT 1 UNION SELECT 2), 0)", 0)
+			if err == nil {
+				for rows.Next() {
+				}
+				err = errors.Join(rows.Err(), rows.Close())
+			}
+			if err == nil || errors.Is(err, fencedsql.ErrFenced) {
+				t.Errorf("a row that cannot be returned: %v", err)
+			}
+			v.want("j", jStart)
+			v.ok(v.under(9), 2, "DELETE FROM j WHERE n > ?", 0)
+		})
+	}
+}
+
+// TestReadOnlyAsksNothing: a transaction that cannot write is not preceded by the check of the tables.
+func TestReadOnlyAsksNothing(t *testing.T) {
+	for _, e := range only(postgresEngines()[3:4]) {
+		t.Run(e.name, func(t *testing.T) {
+			v := e.open(t)
+			inner, err := connectorOf(v.bare.Driver(), v.dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var calls []string
+			c, err := fencedsql.NewConnector(counting{inner, &calls}, fencedsql.WithDialect(e.dialect), fencedsql.WithTables(tables...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			db := sql.OpenDB(c)
+			defer db.Close()
+			for _, want := range []bool{true, false} {
+				calls = nil
+				tx, err := db.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: want})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if none := !slices.Contains(calls, "query"); none != want {
+					t.Errorf("ReadOnly %v: %q", want, calls)
+				}
+				if err := tx.Rollback(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
 }

@@ -99,7 +99,6 @@ func (p *Plan) Plain() bool {
 
 // Guard is one fenced write.
 type Guard struct {
-	Op    dialects.Op
 	Table *Table
 	// Name is the table's name as the statement has it.
 	Name dialects.Name

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -223,6 +224,34 @@ func TestUnreadable(t *testing.T) {
 		p := r.Plan(text, 0, columns)
 		if p.Verdict != rewrite.Refuse || p.Refusal.Table != want {
 			t.Errorf("%q: %+v", text, p.Refusal)
+		}
+	}
+}
+
+// TestUnlikeTables: one statement has one fence and one bound.
+func TestUnlikeTables(t *testing.T) {
+	text := "WITH a AS (UPDATE j SET v = 1 WHERE id = 1) UPDATE k SET v = 1 WHERE id = 1"
+	for _, k := range []rewrite.Table{{Name: "k", Fence: "f"}, {Name: "k", Fence: "f", Once: true}, {Name: "k", Fence: "f", Encoding: lease.Int64}} {
+		r := rewriter(t, "postgres", []rewrite.Table{{Name: "j", Fence: "f"}, k})
+		alike := !k.Once && k.Encoding == lease.Text
+		if p := r.Plan(text, 0, nil); alike != (p.Verdict == rewrite.Fence) {
+			t.Errorf("%+v: verdict %d, %+v", k, p.Verdict, p.Refusal)
+		}
+	}
+}
+
+// TestTooManyParameters: a batch that has all the parameters that the protocol counts has none left for the fence.
+func TestTooManyParameters(t *testing.T) {
+	r := rewriter(t, "postgres", []rewrite.Table{{Name: "j", Fence: "f"}})
+	for _, left := range []int{0, 1} {
+		var b strings.Builder
+		b.WriteString("INSERT INTO j (v) VALUES ($1)")
+		for i := 2; i <= 65535-left; i++ {
+			b.WriteString(", ($" + strconv.Itoa(i) + ")")
+		}
+		p := r.Plan(b.String(), 0, nil)
+		if left > 0 != (p.Verdict == rewrite.Fence) || left == 0 && !strings.Contains(p.Refusal.Hint, "fewer rows") {
+			t.Errorf("with %d left: %+v", left, p.Refusal)
 		}
 	}
 }

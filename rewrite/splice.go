@@ -74,7 +74,7 @@ func (s *splicer) plan(hits []hit) *Plan {
 	}
 	var deletes []hit // their fences are read first
 	for _, h := range hits {
-		g := Guard{Op: h.Op, Table: h.table.Table, Name: h.Target}
+		g := Guard{Table: h.table.Table, Name: h.Target}
 		var refusal *Plan
 		switch pinned := len(hits) == 1 && s.pinned(h); {
 		case h.Op == dialects.Insert:
@@ -119,7 +119,10 @@ func (s *splicer) plan(hits []hit) *Plan {
 		s.fenceRead(deletes)
 	}
 	text, args, err := s.apply()
-	if err != nil {
+	switch {
+	case err == errTooMany:
+		return refuse(hits[0].table.Name, err.Error(), "write fewer rows at once")
+	case err != nil:
 		return refuse(hits[0].table.Name, err.Error(), "write the statement in simpler terms, and report it, please")
 	}
 	p.Text, p.Args, p.Listed = text, args, s.listed
@@ -399,7 +402,7 @@ func (s *splicer) probe(h hit) *Query {
 		}
 		b.WriteString(at.Of(s.text))
 	}
-	b.WriteString(s.dialect.Lock())
+	b.WriteString(s.dialect.Newest())
 	q.Text = b.String()
 	return q
 }
@@ -522,7 +525,13 @@ func isWord(c byte) bool {
 	return c == '_' || c == '$' || c == '?' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c >= 0x80
 }
 
-var errDiffers = errors.New("the fenced text reads otherwise than meant")
+var (
+	errDiffers = errors.New("the fenced text reads otherwise than meant")
+	errTooMany = errors.New("with the fence it has more parameters than the engine takes")
+)
+
+// manyParams is a little below what PostgreSQL's and MySQL's protocols count to.
+const manyParams = 65_000
 
 // apply makes the edits, gives the markers their numbers, and parses the
 // result again: what is sent holds the fence, or nothing is sent.
@@ -609,6 +618,9 @@ func (s *splicer) apply() (string, []Arg, error) {
 	text := b.String()
 
 	script, err := s.dialect.Parse(text, s.mode)
+	if err != nil && len(order) > manyParams {
+		return "", nil, errTooMany
+	}
 	if err != nil {
 		return "", nil, fmt.Errorf("the fenced text cannot be read again: %w", err)
 	}

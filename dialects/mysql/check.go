@@ -12,11 +12,11 @@ import (
 	"github.com/fencedsql/fencedsql/lease"
 )
 
-// check reads the table from information_schema
+// Check reads the table from information_schema
 // (https://dev.mysql.com/doc/refman/8.0/en/information-schema.html), in the
 // columns that MySQL, MariaDB and TiDB have in common.
-func check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*dialects.TableInfo, *dialects.Problem, error) {
-	d := ddl{table: quoteName(t.Name), CheckedTable: t}
+func (dialect) Check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*dialects.TableInfo, *dialects.Problem, error) {
+	d := ddl{table: t.Name.Quoted(quote), CheckedTable: t}
 
 	query := func(columns, view, order string) ([][]string, error) {
 		// A name without a schema is one of the connection's own database.
@@ -29,7 +29,7 @@ func check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*d
 		rows := make([][]string, len(found))
 		for i, values := range found {
 			for _, v := range values {
-				rows[i] = append(rows[i], asText(v)) // NULL is ""
+				rows[i] = append(rows[i], dialects.Text(v))
 			}
 		}
 		return rows, err
@@ -39,7 +39,7 @@ func check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*d
 		return nil, nil, err
 	}
 	if len(tables) == 0 {
-		return nil, &dialects.Problem{Reason: "there is no such table, or the user may not see it", DDL: d.create()}, nil
+		return nil, dialects.NewProblem(d.create(), "there is no such table, or the user may not see it"), nil
 	}
 	kind, engine, transactions := tables[0][0], tables[0][1], tables[0][2]
 	columns, err := query("s.COLUMN_NAME, s.DATA_TYPE, s.IS_NULLABLE, s.CHARACTER_MAXIMUM_LENGTH, s.EXTRA, s.GENERATION_EXPRESSION", "COLUMNS", " ORDER BY s.ORDINAL_POSITION")
@@ -51,16 +51,13 @@ func check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*d
 		return nil, nil, err
 	}
 
-	problem := func(ddl, format string, args ...any) (*dialects.TableInfo, *dialects.Problem, error) {
-		return nil, &dialects.Problem{Reason: fmt.Sprintf(format, args...), DDL: ddl}, nil
-	}
 	// MariaDB's tables WITH SYSTEM VERSIONING keep the old rows apart.
 	if kind != "BASE TABLE" && kind != "SYSTEM VERSIONED" {
-		return problem(d.create(), "it is a %s, not a table; register the table that is written in the end", strings.ToLower(kind))
+		return nil, dialects.NewProblem("", "it is a %s, not a table; register the table that is written in the end", strings.ToLower(kind)), nil
 	}
 	if transactions != "YES" {
-		return problem("ALTER TABLE "+d.table+" ENGINE = InnoDB",
-			"its engine %s has no transactions, so that a refused statement could not be undone", engine)
+		return nil, dialects.NewProblem("ALTER TABLE "+d.table+" ENGINE = InnoDB",
+			"its engine %s has no transactions, so that a refused statement could not be undone", engine), nil
 	}
 
 	info := &dialects.TableInfo{Key: keyTypes(t.Key, columns)}
@@ -79,48 +76,62 @@ func check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*d
 		}
 	}
 	if fence == nil {
-		return problem(d.add(), "it has no column %s", t.Fence)
+		return nil, dialects.NewProblem(d.add(), "it has no column %s", t.Fence), nil
 	}
 	if reason := unfit(fence[1], fence[3], t.Encoding); reason != "" {
-		return problem(d.modify(true, fence[2] != "NO"), "column %s %s", t.Fence, reason)
+		return nil, dialects.NewProblem(d.modify(true, fence[2] != "NO"), "column %s %s", t.Fence, reason), nil
 	}
 	if fence[5] != "" {
-		return problem("ALTER TABLE "+d.table+" DROP COLUMN "+quote(t.Fence)+", ADD COLUMN "+d.column(), "column %s is generated", t.Fence)
+		return nil, dialects.NewProblem("ALTER TABLE "+d.table+" DROP COLUMN "+quote(t.Fence)+", ADD COLUMN "+d.column(), "column %s is generated", t.Fence), nil
 	}
 	if fence[2] != "NO" {
-		return problem(d.modify(false, true), "column %s may be NULL, and NULL is below no fence", t.Fence)
+		return nil, dialects.NewProblem(d.modify(false, true), "column %s may be NULL, and NULL is below no fence", t.Fence), nil
 	}
-	if len(t.Key) > 0 && !unique(key, keys) {
+	if len(t.Key) > 0 && !dialects.IsUnique(key, indexColumns(keys), fold) {
 		for _, k := range t.Key {
 			if !slices.ContainsFunc(columns, func(c []string) bool { return fold(c[0], k) }) {
-				return problem("", "it has no key column %s", k)
+				return nil, dialects.NewProblem("", "it has no key column %s", k), nil
 			}
 		}
-		return problem("ALTER TABLE "+d.table+" ADD UNIQUE INDEX ("+d.keys()+")",
-			"key (%s) is neither its primary key nor a unique index over whole columns; without one leave Key out", strings.Join(t.Key, ", "))
+		return nil, dialects.NewProblem("ALTER TABLE "+d.table+" ADD UNIQUE INDEX ("+d.KeyList(quote)+")",
+			"key (%s) is neither its primary key nor a unique index over whole columns; without one leave Key out", strings.Join(t.Key, ", ")), nil
 	}
 	return info, nil, nil
 }
 
-// keyTypes tells what a key column may be compared with: a number with a text,
-// and an integer with anything else, compares as floating point, where several
-// keys are equal.
+// keyTypes are the types of the key's columns.
 func keyTypes(key []string, columns [][]string) []dialects.KeyType {
 	out := make([]dialects.KeyType, len(key))
 	for i, k := range key {
 		for _, c := range columns {
-			if !fold(c[0], k) {
-				continue
-			}
-			switch t := strings.ToLower(c[1]); {
-			case strings.HasSuffix(t, "int"):
-				out[i] = dialects.IntegerKey
-			case strings.HasSuffix(t, "char"), strings.HasSuffix(t, "text"), strings.HasSuffix(t, "binary"), strings.HasSuffix(t, "blob"), t == "enum", t == "set":
-				out[i] = dialects.TextKey
+			if fold(c[0], k) {
+				out[i] = keyType(strings.ToLower(c[1]))
 			}
 		}
 	}
 	return out
+}
+
+// keyType tells which arguments a column of that type may be compared with, so
+// that one row is meant. A number and a text, and a floating point number and
+// any other, compare as floating point, where several keys are equal
+// (https://dev.mysql.com/doc/refman/8.0/en/type-conversion.html,
+// https://mariadb.com/kb/en/type-conversion/).
+func keyType(dataType string) dialects.KeyType {
+	switch dataType {
+	case "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "bit",
+		"enum": // by its number; two labels may be one text
+		return dialects.IntegerKey
+	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext",
+		"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob",
+		"uuid", "inet4", "inet6",
+		"date", "datetime": // a text is converted to the column's type
+		return dialects.TextKey
+	}
+	// Of a timestamp two hours are one text when clocks go back, of a set two
+	// values may be, and of YEAR(2) two centuries are one number. The rest
+	// makes no good key.
+	return dialects.NoKey
 }
 
 // unfit says why a column of that type does not keep a fence as it is, or "".
@@ -152,37 +163,15 @@ func unfit(dataType, length string, enc lease.Encoding) string {
 	return "is of type " + dataType + "; fences in the text encoding need CHAR(40), or VARCHAR or TEXT"
 }
 
-// unique reports whether at most one row has a given value in every key
-// column: some unique index, not over expressions or the beginnings of
-// columns, lies within the key.
-func unique(key []string, indexes [][]string) bool {
-	fits := map[string]bool{}
-	for _, ix := range indexes {
-		name, column, part, nonUnique := ix[0], ix[1], ix[2], ix[3]
-		if _, seen := fits[name]; !seen {
-			fits[name] = true
-		}
-		inKey := false
-		for _, k := range key {
-			inKey = inKey || fold(k, column)
-		}
-		if nonUnique != "0" || !inKey || part != "" {
-			fits[name] = false
-		}
+// indexColumns reads the rows of STATISTICS. That of an expression has no
+// column, and that of a column's beginning has a length.
+func indexColumns(rows [][]string) []dialects.IndexColumn {
+	out := make([]dialects.IndexColumn, len(rows))
+	for i, r := range rows {
+		index, column, part, nonUnique := r[0], r[1], r[2], r[3]
+		out[i] = dialects.IndexColumn{Index: index, Column: column, Counts: nonUnique == "0" && part == ""}
 	}
-	for _, ok := range fits {
-		if ok {
-			return true
-		}
-	}
-	return false
-}
-
-func quoteName(n dialects.Name) string {
-	if n.Schema == "" {
-		return quote(n.Table)
-	}
-	return quote(n.Schema) + "." + quote(n.Table)
+	return out
 }
 
 // ddl writes the statements that make a table fit.
@@ -206,7 +195,7 @@ func (d ddl) create() string {
 	for _, k := range d.Key {
 		key += quote(k) + " … NOT NULL, "
 	}
-	return "CREATE TABLE " + d.table + " (" + key + "…, " + d.column() + ", PRIMARY KEY (" + d.keys() + "))"
+	return "CREATE TABLE " + d.table + " (" + key + "…, " + d.column() + ", PRIMARY KEY (" + d.KeyList(quote) + "))"
 }
 
 func (d ddl) add() string { return "ALTER TABLE " + d.table + " ADD COLUMN " + d.column() }
@@ -223,12 +212,4 @@ func (d ddl) modify(retype, nullable bool) string {
 		text += ";\nUPDATE " + d.table + " SET " + fence + " = LPAD(" + fence + ", 40, '0')"
 	}
 	return text
-}
-
-func (d ddl) keys() string {
-	out := make([]string, len(d.Key))
-	for i, k := range d.Key {
-		out[i] = quote(k)
-	}
-	return strings.Join(out, ", ")
 }

@@ -452,6 +452,31 @@ func (s *source) unquote(i int) string {
 	return t
 }
 
+// unescape is what token i, a string literal, stands for
+// (https://dev.mysql.com/doc/refman/8.0/en/string-literals.html).
+func (s *source) unescape(i int) string {
+	raw := s.of(i)
+	quote, raw := raw[0], raw[1:len(raw)-1]
+	out := make([]byte, 0, len(raw))
+	for j := 0; j < len(raw); j++ {
+		c := raw[j]
+		switch {
+		case c == quote: // doubled
+			j++
+		case c == '\\' && s.mode&noBackslashEscapes == 0:
+			j++
+			c = raw[j]
+			if k := strings.IndexByte("0bnrtZ", c); k >= 0 {
+				c = "\x00\b\n\r\t\x1a"[k]
+			} else if c == '%' || c == '_' {
+				out = append(out, '\\')
+			}
+		}
+		out = append(out, c)
+	}
+	return string(out)
+}
+
 // match is the index of the counterpart of token i, a parenthesis, or its number, a marker.
 func (s *source) match(i int) int { return int(s.toks[i].match) }
 

@@ -5,7 +5,6 @@ package mysql
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"regexp"
 	"slices"
@@ -40,19 +39,77 @@ func (dialect) Parse(text string, mode dialects.Mode) (*dialects.Script, error) 
 }
 
 // Obscured is true for the letters outside of ASCII that some server folds to
-// a letter in it, and for a name in which a quote is doubled.
+// a letter in it, for a name in which a quote is doubled, and for a text that
+// may have a statement that runs a text.
 func (dialect) Obscured(text string) bool {
-	for _, s := range foldsToASCII {
-		if strings.Contains(text, s) {
+	for _, s := range obscure {
+		// Most texts have not even its first byte, which takes half the time to tell.
+		if i := strings.IndexByte(text, s[0]); i >= 0 && strings.Contains(text[i:], s) {
 			return true
 		}
 	}
-	return strings.Contains(text, "``")
+	return mayRunText(text)
 }
 
-// foldsToASCII are ſ and the sign of the kelvin, which fold to s and k in Unicode, and İ and ı,
-// which fold to i in some of MySQL's tables.
-var foldsToASCII = [...]string{"\u017f", "\u212a", "\u0130", "\u0131"}
+// mayRunText reports whether the text may have a PREPARE … FROM or an EXECUTE
+// IMMEDIATE, in a compound statement or a SET STATEMENT … FOR too. Nearly all
+// texts are told by their first word, since none of these stands behind it
+// without a semicolon.
+func mayRunText(text string) bool {
+	i := 0
+	for i < len(text) && (text[i] <= ' ' || text[i] == ';' || text[i] == '(') {
+		i++
+	}
+	if i == len(text) {
+		return false
+	}
+	verb := ""
+	switch text[i] | 0x20 {
+	case 's':
+		verb = "select"
+	case 'i':
+		verb = "insert"
+	case 'u':
+		verb = "update"
+	case 'd':
+		verb = "delete"
+	case 'r':
+		verb = "replace"
+	case 'w':
+		verb = "with"
+	case 'c':
+		verb = "call"
+	}
+	text = text[i:]
+	if verb != "" && dialects.HasPrefixFold(text, verb) && (len(text) == len(verb) || !wordByte(text[len(verb)])) &&
+		(strings.IndexByte(text, ';') < 0 || strings.IndexByte(strings.TrimRight(text, " \t\r\n;"), ';') < 0) {
+		return false
+	}
+	return hasWords(text, "prepare", "from") || hasWords(text, "execute", "immediate")
+}
+
+// hasWords reports whether the first word stands in the text, and the second
+// somewhere behind it.
+func hasWords(text, first, second string) bool {
+	i := wordAt(text, first)
+	return i >= 0 && wordAt(text[i+len(first):], second) >= 0
+}
+
+// wordAt is where the word, in whatever case, stands in the text, or -1. A byte
+// that is not ASCII does not count as part of a word: to some a byte 0xA0 is a blank.
+func wordAt(text, word string) int {
+	inWord := func(i int) bool { return 0 <= i && i < len(text) && text[i] < 0x80 && wordByte(text[i]) }
+	for i := 0; i+len(word) <= len(text); i++ {
+		if text[i]|0x20 == word[0] && dialects.HasPrefixFold(text[i:], word) && !inWord(i-1) && !inWord(i+len(word)) {
+			return i
+		}
+	}
+	return -1
+}
+
+// obscure are ſ and the sign of the kelvin, which fold to s and k in Unicode, İ and ı, which fold
+// to i in some of MySQL's tables, and a quote that is doubled.
+var obscure = [...]string{"\u017f", "\u212a", "\u0130", "\u0131", "``"}
 
 var asciiFold = strings.NewReplacer("\u017f", "s", "\u212a", "k", "\u0130", "i", "\u0131", "i")
 
@@ -70,12 +127,8 @@ func fold(a, b string) bool {
 	return strings.EqualFold(asciiFold.Replace(a), asciiFold.Replace(b))
 }
 
-// Matches takes a name without a schema for one in any schema.
 func (dialect) Matches(registered, written dialects.Name) bool {
-	if registered.Schema != "" && written.Schema != "" && !fold(registered.Schema, written.Schema) {
-		return false
-	}
-	return fold(registered.Table, written.Table)
+	return registered.Matches(written, fold)
 }
 
 func (dialect) SameColumn(a, b string) bool { return fold(a, b) }
@@ -151,6 +204,10 @@ func (dialect) ShortRows() bool { return false }
 // Lock makes a read see the newest committed row under REPEATABLE READ too.
 func (dialect) Lock() string { return " FOR UPDATE" }
 
+// Newest: InnoDB's write looked at the newest row, under its lock, and a read
+// under REPEATABLE READ looks at an older one.
+func (dialect) Newest() string { return " FOR UPDATE" }
+
 // Refused looks for the error of Assert by its number and by the expression
 // that it quotes, in any language of the server. It quotes the column's name
 // and not its value, so that the stored fence is never known from it:
@@ -197,8 +254,8 @@ func (dialect) Mode(ctx context.Context, q dialects.Querier) (dialects.Mode, err
 	if len(rows) != 1 || len(rows[0]) != 3 {
 		return 0, fmt.Errorf("mysql: the server does not tell its sql_mode")
 	}
-	mode, err := modeOf(asText(rows[0][0]), asText(rows[0][1]))
-	if asText(rows[0][2]) == "0" {
+	mode, err := modeOf(dialects.Text(rows[0][0]), dialects.Text(rows[0][1]))
+	if dialects.Text(rows[0][2]) == "0" {
 		mode |= dialects.NoAutocommit
 	}
 	return mode, err
@@ -208,16 +265,44 @@ func (dialect) Mode(ctx context.Context, q dialects.Querier) (dialects.Mode, err
 // https://dev.mysql.com/doc/refman/8.4/en/implicit-commit.html, and what a
 // procedure or a compound statement does is not seen.
 func (dialect) MayCommit(text string) bool {
-	rest := strings.TrimLeft(text, " \t\r\n;(")
+	rest := afterComments(text)
 	if strings.IndexByte(strings.TrimRight(rest, " \t\r\n;"), ';') >= 0 {
 		return true // several statements, or a compound one
 	}
-	for _, w := range [...]string{"select", "insert", "update", "delete", "replace", "with", "values", "show", "savepoint", "rollback", "release"} {
-		if hasPrefixFold(rest, w) {
+	for _, w := range [...]string{"select", "insert", "update", "delete", "replace", "with", "values", "table", "show", "savepoint", "rollback", "release", "do", "explain", "use"} {
+		if dialects.HasPrefixFold(rest, w) {
 			return false
 		}
 	}
+	if dialects.HasPrefixFold(rest, "set") { // SET autocommit = 1 and SET PASSWORD commit
+		variable := strings.TrimLeft(rest[3:], " \t\r\n")
+		return !strings.HasPrefix(variable, "@") || strings.HasPrefix(variable, "@@") || strings.Contains(variable, ",")
+	}
 	return true
+}
+
+// afterComments is the text from its first statement on, or from a comment
+// that some server runs.
+func afterComments(text string) string {
+	for {
+		text = strings.TrimLeft(text, " \t\r\n;(")
+		end := ""
+		switch {
+		case strings.HasPrefix(text, "/*!"), strings.HasPrefix(text, "/*M!"):
+		case strings.HasPrefix(text, "/*"):
+			end = "*/"
+		case strings.HasPrefix(text, "#"), strings.HasPrefix(text, "--"): // SELECT --1 does not begin so
+			end = "\n"
+		}
+		if end == "" {
+			return text
+		}
+		_, rest, found := strings.Cut(text, end)
+		if !found {
+			return text
+		}
+		text = rest
+	}
 }
 
 func modeOf(sqlMode, charset string) (dialects.Mode, error) {
@@ -251,15 +336,15 @@ func (dialect) SetsMode(text string) bool {
 	}
 	switch rest := text[i:]; rest[0] {
 	case 's', 'S':
-		if hasPrefixFold(rest, "set") {
+		if dialects.HasPrefixFold(rest, "set") {
 			return setsMode(rest)
 		}
 	case 'c', 'C':
-		if hasPrefixFold(rest, "call") {
+		if dialects.HasPrefixFold(rest, "call") {
 			return true
 		}
 	case 'e', 'E':
-		if hasPrefixFold(rest, "execute") {
+		if dialects.HasPrefixFold(rest, "execute") {
 			return true
 		}
 	case '/', '-', '#': // a comment, behind which anything may stand
@@ -276,10 +361,6 @@ func setsMode(text string) bool {
 		}
 	}
 	return false
-}
-
-func hasPrefixFold(text, prefix string) bool {
-	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
 }
 
 // sqlModes are the modes of MySQL up to 9, MariaDB up to 12 and TiDB under
@@ -312,20 +393,3 @@ var sqlModes = func() map[string]dialects.Mode {
 // backquote, and swe7, in which these bytes are letters.
 const otherCharsets = `armscii8 ascii binary cp1250 cp1251 cp1256 cp1257 cp850 cp852 cp866 dec8 eucjpms euckr gb2312
  geostd8 greek hebrew hp8 keybcs2 koi8r koi8u latin1 latin2 latin5 latin7 macce macroman tis620 ujis`
-
-func (dialect) Check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*dialects.TableInfo, *dialects.Problem, error) {
-	return check(ctx, q, t)
-}
-
-// asText reads a value that drivers give back as string, []byte or a number.
-func asText(v driver.Value) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case string:
-		return v
-	case []byte:
-		return string(v)
-	}
-	return fmt.Sprint(v)
-}

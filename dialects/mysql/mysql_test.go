@@ -61,6 +61,34 @@ func TestObscured(t *testing.T) {
 		"UPDATE kİts SET v = 1":      true,
 		"UPDATE `a``b` SET v":        true,
 		"UPDATE `ab` SET v = ''":     false,
+
+		"PREPARE s FROM @t":                               true,
+		" ;\n\tprepare/**/s/**/FROM'x'":                   true,
+		"/* SELECT */ PREPARE s FROM @t":                  true,
+		"-- x\nPREPARE s FROM @t":                         true,
+		"#\nEXECUTE IMMEDIATE @t":                         true,
+		"/*! PREPARE s FROM @t */":                        true,
+		"\u00a0PREPARE s FROM @t":                         true,
+		"\xa0PREPARE\xa0s FROM @t":                        true,
+		"execute /* */ immediate concat(?, ?)":            true,
+		"SET STATEMENT a = 1 FOR EXECUTE IMMEDIATE @t":    true,
+		"SELECT 1;PREPARE s FROM @t":                      true,
+		"select: BEGIN NOT ATOMIC PREPARE s FROM @t; END": true,
+		"selects: LOOP PREPARE s FROM @t; END LOOP":       true,
+		"IF 1 THEN EXECUTE IMMEDIATE @t; END IF":          true,
+		"ELSE PREPARE s FROM @t":                          true,
+		"EXECUTE s":                                       false,
+		"EXECUTE s USING @immediate":                      true, // a doubt, for the parser
+		"DEALLOCATE PREPARE s":                            false,
+		"XA PREPARE 'x'":                                  false,
+		"SELECT 'PREPARE s FROM @t';":                     false,
+		"SELECT prepare FROM t":                           false,
+		"CALL prepare('from')":                            false,
+		"SET @prepared = 'from'":                          false,
+		"SET":                                             false,
+		"s":                                               false,
+		"":                                                false,
+		" ":                                               false,
 	} {
 		if got := (dialect{}).Obscured(text); got != want {
 			t.Errorf("Obscured(%s) = %v", text, got)
@@ -276,6 +304,22 @@ func BenchmarkParse(b *testing.B) {
 				if _, err := parse(text, 0); err != nil {
 					b.Fatal(err)
 				}
+			}
+		})
+	}
+}
+
+func BenchmarkObscured(b *testing.B) {
+	for name, text := range map[string]string{
+		"update": "UPDATE notes SET seen = ? WHERE id = 1",
+		"insert": "INSERT INTO notes (id, seen) VALUES (?, ?)",
+		"select": "SELECT id, summary FROM chats JOIN users ON users.id = chats.user_id WHERE chats.id = ? ORDER BY v LIMIT 10",
+		"set":    "SET SESSION wait_timeout = 1",
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				dialect{}.Obscured(text)
 			}
 		})
 	}

@@ -1,15 +1,12 @@
 package mysql
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/fencedsql/fencedsql/dialects"
 )
 
 // What is neither INSERT, UPDATE nor DELETE is told by its first words.
-
-const adminHint = "for administration send it with fencedsql.Unfenced(ctx)"
 
 // harmless are the first words of statements that change no table's rows or
 // columns, whatever follows them. What a function or a stored program does no
@@ -59,10 +56,13 @@ func (s *source) other(lo, hi int, st *dialects.Statement) error {
 		if s.is(lo+1, "STATEMENT") && !s.is(run, "SELECT", "VALUES") {
 			s.unknown(lo, hi, st, "SET STATEMENT hides what it runs", "send the statement alone, after SET SESSION")
 		}
-	case verb == "EXECUTE" && !s.is(lo+1, "IMMEDIATE"):
-	case verb == "EXECUTE", verb == "PREPARE":
-		// The text is a string, or a variable that cannot be seen.
-		s.unknown(lo, hi, st, verb+" runs a text that is not fenced", "prepare statements through database/sql")
+	case verb == "EXECUTE" && !s.is(lo+1, "IMMEDIATE"): // what was prepared
+	case verb == "EXECUTE":
+		using := s.find(lo, hi, func(i int) bool { return s.is(i, "USING") })
+		s.runs("EXECUTE IMMEDIATE", lo+2, using, st)
+	case verb == "PREPARE":
+		from := s.find(lo, hi, func(i int) bool { return s.is(i, "FROM") })
+		s.runs(verb, from+1, hi, st)
 	case verb == "CALL":
 		s.unknown(lo, hi, st, "what a procedure writes is not fenced", "send its statements through the driver, or fencedsql.Unfenced(ctx)")
 	case verb == "REPLACE":
@@ -77,13 +77,13 @@ func (s *source) other(lo, hi int, st *dialects.Statement) error {
 		if s.is(i, "TABLE") {
 			i++
 		}
-		s.refuse(i, hi, st, "TRUNCATE deletes rows whatever their fence", "write DELETE, or "+adminHint)
+		s.refuse(i, hi, st, "TRUNCATE deletes rows whatever their fence", "write DELETE, or "+dialects.HintUnfenced)
 	case verb == "LOAD" && s.is(lo+1, "DATA", "XML"):
 		i := s.find(lo, hi, func(i int) bool { return s.is(i, "INTO") && s.is(i+1, "TABLE") })
-		s.refuse(i+2, hi, st, "LOAD "+strings.ToUpper(s.of(lo+1))+" writes rows without a fence", "write INSERT, or "+adminHint)
+		s.refuse(i+2, hi, st, "LOAD "+strings.ToUpper(s.of(lo+1))+" writes rows without a fence", "write INSERT, or "+dialects.HintUnfenced)
 	case verb == "LOAD": // INDEX, STATS
 	case verb == "IMPORT" && s.is(lo+1, "INTO"):
-		s.refuse(lo+2, hi, st, "IMPORT writes rows without a fence", "write INSERT, or "+adminHint)
+		s.refuse(lo+2, hi, st, "IMPORT writes rows without a fence", "write INSERT, or "+dialects.HintUnfenced)
 	case verb == "DROP":
 		i := lo + 1
 		if s.is(i, "TEMPORARY") {
@@ -94,14 +94,14 @@ func (s *source) other(lo, hi int, st *dialects.Statement) error {
 			end := s.find(i, hi, func(i int) bool { return s.is(i, "RESTRICT", "CASCADE", "WAIT", "NOWAIT") })
 			items, _ := s.items(i, end)
 			for _, it := range items {
-				s.refuse(it[0], it[1], st, "DROP TABLE takes the stored fences away", adminHint)
+				s.refuse(it[0], it[1], st, "DROP TABLE takes the stored fences away", dialects.HintUnfenced)
 			}
 		}
 	case verb == "RENAME":
 		if s.is(lo+1, "TABLE", "TABLES") {
 			for i := lo + 1; i < hi; i++ {
 				if s.is(i, "TABLE", "TABLES", "TO") || s.op(i, ",") {
-					s.refuse(s.ifExists(i+1), hi, st, "a renamed table is no longer the registered one", adminHint)
+					s.refuse(s.ifExists(i+1), hi, st, "a renamed table is no longer the registered one", dialects.HintUnfenced)
 				}
 			}
 		}
@@ -112,9 +112,31 @@ func (s *source) other(lo, hi int, st *dialects.Statement) error {
 	case verb == "INSERT": // behind WITH
 		s.unknown(lo, hi, st, "INSERT behind a WITH clause is not known", "write INSERT INTO … WITH … SELECT")
 	default:
-		s.unknown(lo, hi, st, "a statement that begins with "+verb+" is not known", "write INSERT, UPDATE or DELETE, or "+adminHint)
+		s.unknown(lo, hi, st, "a statement that begins with "+verb+" is not known", "write INSERT, UPDATE or DELETE, or "+dialects.HintUnfenced)
 	}
 	return nil
+}
+
+// runs adds a write of whatever tables the text names that a statement runs,
+// and that the tokens [lo, hi) give. If they are more than one plain literal
+// it may name any: one with a prefix, and two that become one, may hold a name
+// that no search finds.
+func (s *source) runs(verb string, lo, hi int, st *dialects.Statement) {
+	if lo+1 != hi || s.toks[lo].kind != str {
+		st.AddWrite(s.text, dialects.Write{
+			TargetText: st.Of(s.text), // Obscured
+			Reason:     verb + " takes a text that cannot be read",
+			Hint:       "write the statement itself, or " + dialects.HintUnfenced,
+		})
+		return
+	}
+	if text := s.unescape(lo); text != "" { // the empty one is an error
+		st.AddWrite(s.text, dialects.Write{
+			TargetText: text,
+			Reason:     verb + " takes a text that is not fenced",
+			Hint:       "prepare statements through database/sql",
+		})
+	}
 }
 
 func (s *source) ifExists(i int) int {
@@ -133,29 +155,12 @@ func (s *source) refuse(i, hi int, st *dialects.Statement, reason, hint string) 
 	}
 	w := s.write(dialects.Other, r)
 	w.Reason, w.Hint = reason, hint
-	s.add(st, w)
+	st.AddWrite(s.text, w)
 }
 
 // unknown adds a write of whatever tables the tokens [lo, hi) name.
 func (s *source) unknown(lo, hi int, st *dialects.Statement, reason, hint string) {
-	s.add(st, dialects.Write{TargetText: s.span(lo, hi).Of(s.text), Reason: reason, Hint: hint})
-}
-
-// maxWrites is how many tables a statement may write by name.
-const maxWrites = 10_000
-
-// add adds a write. Behind maxWrites of them one more stands for all that follow.
-func (s *source) add(st *dialects.Statement, w dialects.Write) {
-	switch n := len(st.Writes); {
-	case n < maxWrites:
-		st.Writes = append(st.Writes, w)
-	case n == maxWrites:
-		st.Writes = append(st.Writes, dialects.Write{
-			TargetText: st.Of(s.text),
-			Reason:     fmt.Sprintf("it writes more than %d tables", maxWrites),
-			Hint:       "write fewer in one statement",
-		})
-	}
+	st.AddWrite(s.text, dialects.Write{TargetText: s.span(lo, hi).Of(s.text), Reason: reason, Hint: hint})
 }
 
 // explain reads EXPLAIN and its like, which run the statement with ANALYZE or TRACE.
@@ -198,7 +203,7 @@ func (s *source) storedProgram(lo int) bool {
 func (s *source) create(lo, hi int, st *dialects.Statement) {
 	if s.storedProgram(lo) {
 		if s.find(lo, hi, func(i int) bool { return s.op(i, ";") }) < hi {
-			s.unknown(lo, hi, st, "what belongs to a stored program and what runs at once cannot be told apart", adminHint)
+			s.unknown(lo, hi, st, "what belongs to a stored program and what runs at once cannot be told apart", dialects.HintUnfenced)
 		}
 		return
 	}
@@ -211,7 +216,7 @@ func (s *source) create(lo, hi int, st *dialects.Statement) {
 	}
 	i := s.ifExists(table + 1)
 	if s.is(lo+1, "OR") {
-		s.refuse(i, hi, st, "CREATE OR REPLACE TABLE takes the stored fences away", adminHint)
+		s.refuse(i, hi, st, "CREATE OR REPLACE TABLE takes the stored fences away", dialects.HintUnfenced)
 		return
 	}
 	query := false
@@ -240,11 +245,11 @@ func (s *source) alter(lo, hi int, st *dialects.Statement) {
 	at := s.ifExists(i + 1)
 	table, ok := s.tableName(at, hi)
 	if !ok {
-		s.unknown(lo, hi, st, "ALTER TABLE of a table that cannot be told", adminHint)
+		s.unknown(lo, hi, st, "ALTER TABLE of a table that cannot be told", dialects.HintUnfenced)
 		return
 	}
 	if ignore {
-		s.refuse(at, hi, st, "ALTER IGNORE TABLE deletes rows whatever their fence", adminHint)
+		s.refuse(at, hi, st, "ALTER IGNORE TABLE deletes rows whatever their fence", dialects.HintUnfenced)
 		return
 	}
 	i = table.hi
@@ -262,7 +267,7 @@ func (s *source) alter(lo, hi int, st *dialects.Statement) {
 // action reads one action of an ALTER TABLE of the table at token at.
 func (s *source) action(i, hi, at int, st *dialects.Statement) {
 	columns := func(n int) {
-		s.refuse(at, hi, st, "ALTER TABLE changes the fence column", adminHint)
+		s.refuse(at, hi, st, "ALTER TABLE changes the fence column", dialects.HintUnfenced)
 		w := &st.Writes[len(st.Writes)-1]
 		for i = s.ifExists(i); n > 0 && i < hi && s.named(i); n-- {
 			w.Columns = append(w.Columns, s.unquote(i))
@@ -290,7 +295,7 @@ func (s *source) action(i, hi, at int, st *dialects.Statement) {
 		columns(1)
 	case s.is(i-1, "DROP") && s.is(i, "PARTITION"), s.is(i-1, "TRUNCATE"), s.is(i-1, "EXCHANGE"), s.is(i-1, "DISCARD"),
 		s.is(i-1, "IMPORT"), s.is(i-1, "CONVERT") && !s.is(i, "TO"):
-		s.refuse(at, hi, st, rows, adminHint)
+		s.refuse(at, hi, st, rows, dialects.HintUnfenced)
 	case s.is(i-1, "DROP") && s.is(i, "INDEX", "KEY", "PRIMARY", "FOREIGN", "CONSTRAINT", "CHECK", "PERIOD", "SYSTEM"):
 	case s.is(i-1, "DROP"):
 		skip("COLUMN")
@@ -301,11 +306,11 @@ func (s *source) action(i, hi, at int, st *dialects.Statement) {
 	case s.is(i-1, "RENAME") && s.is(i, "INDEX", "KEY"):
 	case s.is(i-1, "RENAME"):
 		const reason = "a renamed table is no longer the registered one"
-		s.refuse(at, hi, st, reason, adminHint)
+		s.refuse(at, hi, st, reason, dialects.HintUnfenced)
 		if s.is(i, "TO", "AS") || s.op(i, "=") {
 			i++
 		}
-		s.refuse(i, hi, st, reason, adminHint)
+		s.refuse(i, hi, st, reason, dialects.HintUnfenced)
 	}
 }
 

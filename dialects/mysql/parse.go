@@ -663,10 +663,7 @@ func (s *source) conjuncts(w *dialects.Write, c ends, refs []ref, tree ast.ExprN
 		col, value, ok := s.equality(p[0], p[1])
 		treeCol, treeOK := treeEquality(terms[k])
 		if ok && treeOK && sameName(treeCol.Name.O, col.last()) && refs[0].qualified(col.parts[:len(col.parts)-1]) {
-			part.Column, part.Value = col.last(), s.toks[value].Span
-			if s.toks[value].kind == marker {
-				part.Param = s.match(value)
-			}
+			part.Column, part.Param = col.last(), s.match(value)
 		}
 	}
 }
@@ -706,18 +703,18 @@ func (s *source) splitAnd(parts [][2]int, lo, hi int) [][2]int {
 	return parts
 }
 
-// equality reads "column = value" or "value = column", and nothing more, with
-// a value that is a parameter or a string. A number says nothing of how many
-// rows are meant: compared with it, all texts without digits are equal to 0.
+// equality reads "column = ?" or "? = column", and nothing more. A literal says
+// nothing of how many rows are meant: that depends on the column's type, of
+// which [keyType] holds an argument's up to it.
 func (s *source) equality(lo, hi int) (col path, value int, ok bool) {
-	literal := func(i int) bool { return s.toks[i].kind == marker || s.toks[i].kind == str }
+	isMarker := func(i int) bool { return s.toks[i].kind == marker }
 	if hi-lo < 3 {
 		return col, 0, false
 	}
-	if col, ok = s.path(lo, hi); ok && col.hi == hi-2 && s.op(hi-2, "=") && literal(hi-1) {
+	if col, ok = s.path(lo, hi); ok && col.hi == hi-2 && s.op(hi-2, "=") && isMarker(hi-1) {
 		return col, hi - 1, true
 	}
-	if col, ok = s.path(lo+2, hi); ok && col.hi == hi && s.op(lo+1, "=") && literal(lo) {
+	if col, ok = s.path(lo+2, hi); ok && col.hi == hi && s.op(lo+1, "=") && isMarker(lo) {
 		return col, lo, true
 	}
 	return col, 0, false

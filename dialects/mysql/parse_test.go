@@ -194,11 +194,8 @@ func describe(text string, script *dialects.Script, err error) string {
 			}
 			for _, c := range w.Conjuncts {
 				what := ""
-				switch {
-				case c.Param > 0:
+				if c.Column != "" {
 					what = fmt.Sprintf(" %s = parameter %d", c.Column, c.Param)
-				case c.Column != "":
-					what = fmt.Sprintf(" %s = ‹%s›", c.Column, c.Value.Of(text))
 				}
 				line("  and: ‹%s›%s", c.Of(text), what)
 			}
@@ -303,8 +300,8 @@ func sound(t *testing.T, text string, script *dialects.Script) {
 				}
 				for _, c := range w.Conjuncts {
 					span("conjunct", c.Span, w.Where)
-					if c.Column != "" {
-						span("value", c.Value, c.Span)
+					if (c.Column != "") != (c.Param > 0) {
+						t.Errorf("conjunct of %q: column %s, parameter %d", text, c.Column, c.Param)
 					}
 				}
 				if len(w.Conjuncts) == 0 != w.Where.IsZero() {

@@ -43,33 +43,29 @@ WHERE i.indrelid = pg_catalog.to_regclass($1::text) AND i.indisunique AND i.indi
 ORDER BY i.indexrelid, k.n`
 )
 
-func check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*dialects.TableInfo, *dialects.Problem, error) {
-	d := ddl{CheckedTable: t, table: quote(t.Name.Table), fence: quote(t.Fence)}
-	if t.Name.Schema != "" {
-		d.table = quote(t.Name.Schema) + "." + d.table
-	}
-	problem := func(ddl, reason string, args ...any) (*dialects.TableInfo, *dialects.Problem, error) {
-		return nil, &dialects.Problem{Reason: fmt.Sprintf(reason, args...), DDL: ddl}, nil
-	}
+// Check reads the table from the system catalogs
+// (https://www.postgresql.org/docs/current/catalogs.html).
+func (dialect) Check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*dialects.TableInfo, *dialects.Problem, error) {
+	d := ddl{CheckedTable: t, table: t.Name.Quoted(quote), fence: quote(t.Fence)}
 
 	rows, err := q.Query(ctx, columnsQuery, d.table, t.Fence)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(rows) == 0 {
-		return problem(d.create(), "there is no such table")
+		return nil, dialects.NewProblem(d.create(), "there is no such table"), nil
 	}
-	if kind := toText(rows[0][0]); kind != "r" && kind != "p" {
+	if kind := dialects.Text(rows[0][0]); kind != "r" && kind != "p" {
 		name, ok := map[string]string{"v": "a view", "m": "a materialized view", "f": "a foreign table"}[kind]
 		if !ok {
 			name = "no table"
 		}
-		return problem("", "it is %s: register the table that is written in the end", name)
+		return nil, dialects.NewProblem("", "it is %s: register the table that is written in the end", name), nil
 	}
 	info := &dialects.TableInfo{}
 	var fence []driver.Value
 	for _, row := range rows {
-		name := toText(row[2])
+		name := dialects.Text(row[2])
 		if name == "" {
 			continue // a table without columns
 		}
@@ -80,24 +76,24 @@ func check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*d
 	}
 	if fence == nil {
 		if lower, _ := foldASCII(t.Fence); slices.Contains(info.Columns, lower) {
-			return problem("", "it has no column %s: register the column as %q", d.fence, lower)
+			return nil, dialects.NewProblem("", "it has no column %s: register the column as %q", d.fence, lower), nil
 		}
-		return problem(d.add(), "it has no column %s", d.fence)
+		return nil, dialects.NewProblem(d.add(), "it has no column %s", d.fence), nil
 	}
 	switch {
-	case toText(fence[4]) != "":
-		return problem(d.again(), "column %s is generated", d.fence)
-	case toText(fence[5]) != "":
-		return problem(d.alter("DROP IDENTITY"), "column %s is an identity column", d.fence)
+	case dialects.Text(fence[4]) != "":
+		return nil, dialects.NewProblem(d.again(), "column %s is generated", d.fence), nil
+	case dialects.Text(fence[5]) != "":
+		return nil, dialects.NewProblem(d.alter("DROP IDENTITY"), "column %s is an identity column", d.fence), nil
 	}
-	if reason := unfit(toText(fence[6]), toText(fence[7]), t.Encoding); reason != "" {
-		return problem(d.retype(), "column %s is of type %s; %s", d.fence, toText(fence[8]), reason)
+	if reason := unfit(dialects.Text(fence[6]), dialects.Text(fence[7]), t.Encoding); reason != "" {
+		return nil, dialects.NewProblem(d.retype(), "column %s is of type %s; %s", d.fence, dialects.Text(fence[8]), reason), nil
 	}
-	if toText(fence[3]) != "true" {
-		return problem(d.fill(), "column %s may be NULL, and NULL is below no fence", d.fence)
+	if dialects.Text(fence[3]) != "true" {
+		return nil, dialects.NewProblem(d.fill(), "column %s may be NULL, and NULL is below no fence", d.fence), nil
 	}
-	if reason := disorder(toText(fence[9]), toText(fence[10])); reason != "" {
-		return problem(d.retype(), "column %s: %s", d.fence, reason)
+	if reason := disorder(dialects.Text(fence[9]), dialects.Text(fence[10])); reason != "" {
+		return nil, dialects.NewProblem(d.retype(), "column %s: %s", d.fence, reason), nil
 	}
 	if len(t.Key) == 0 {
 		return info, nil, nil
@@ -108,20 +104,20 @@ func check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*d
 			continue
 		}
 		if lower, _ := foldASCII(k); slices.Contains(info.Columns, lower) {
-			return problem("", "it has no key column %s: register the column as %q", quote(k), lower)
+			return nil, dialects.NewProblem("", "it has no key column %s: register the column as %q", quote(k), lower), nil
 		}
-		return problem("", "it has no key column %s", quote(k))
+		return nil, dialects.NewProblem("", "it has no key column %s", quote(k)), nil
 	}
-	if toText(rows[0][0]) == "r" && toText(rows[0][1]) == "true" {
-		return problem("", "tables inherit from it, and no unique index of it reaches into them: leave Key out")
+	if dialects.Text(rows[0][0]) == "r" && dialects.Text(rows[0][1]) == "true" {
+		return nil, dialects.NewProblem("", "tables inherit from it, and no unique index of it reaches into them: leave Key out"), nil
 	}
 	indexes, err := q.Query(ctx, indexesQuery, d.table)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !unique(t.Key, indexes) {
-		return problem(d.index(), "key (%s) is neither its primary key nor covered by a unique index that is not partial, not deferrable, and over whole columns: without one leave Key out",
-			strings.Join(t.Key, ", "))
+	if !dialects.IsUnique(t.Key, indexColumns(indexes), func(a, b string) bool { return a == b }) {
+		return nil, dialects.NewProblem(d.index(), "key (%s) is neither its primary key nor covered by a unique index that is not partial, not deferrable, and over whole columns: without one leave Key out",
+			strings.Join(t.Key, ", ")), nil
 	}
 	return info, nil, nil
 }
@@ -215,20 +211,13 @@ func disorder(collation, database string) string {
 	return ""
 }
 
-// unique reports whether all columns of some index are in the key.
-func unique(key []string, indexes [][]driver.Value) bool {
-	fits := map[string]bool{}
-	for _, row := range indexes {
-		index := toText(row[0])
-		ok, seen := fits[index]
-		fits[index] = (ok || !seen) && toText(row[2]) == "true" && slices.Contains(key, toText(row[1]))
+// indexColumns reads the rows of indexesQuery.
+func indexColumns(rows [][]driver.Value) []dialects.IndexColumn {
+	out := make([]dialects.IndexColumn, len(rows))
+	for i, r := range rows {
+		out[i] = dialects.IndexColumn{Index: dialects.Text(r[0]), Column: dialects.Text(r[1]), Counts: dialects.Text(r[2]) == "true"}
 	}
-	for _, ok := range fits {
-		if ok {
-			return true
-		}
-	}
-	return false
+	return out
 }
 
 // ddl writes the statements that make a table fit.
@@ -261,7 +250,7 @@ func (d ddl) create() string {
 		for _, k := range d.Key {
 			key += quote(k) + " …, "
 		}
-		key += "PRIMARY KEY (" + d.keys() + ")"
+		key += "PRIMARY KEY (" + d.KeyList(quote) + ")"
 	}
 	return "CREATE TABLE " + d.table + " (" + key + ", …, " + d.column() + ")"
 }
@@ -291,12 +280,6 @@ func (d ddl) retype() string {
 		"SET DEFAULT "+d.zero(), "SET NOT NULL")
 }
 
-func (d ddl) index() string { return "CREATE UNIQUE INDEX ON " + d.table + " (" + d.keys() + ")" }
-
-func (d ddl) keys() string {
-	out := make([]string, len(d.Key))
-	for i, k := range d.Key {
-		out[i] = quote(k)
-	}
-	return strings.Join(out, ", ")
+func (d ddl) index() string {
+	return "CREATE UNIQUE INDEX ON " + d.table + " (" + d.KeyList(quote) + ")"
 }

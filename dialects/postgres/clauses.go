@@ -474,7 +474,7 @@ func (p *places) bare(it item) item {
 	return it
 }
 
-// pin sets the column and value of a conjunct that says "column = value".
+// pin sets the column and parameter of a conjunct that says "column = value".
 func (p *places) pin(c *dialects.Conjunct, w *dialects.Write, n *ast.Node, it item) {
 	e := n.GetAExpr()
 	if e == nil || e.Kind != ast.A_Expr_Kind_AEXPR_OP || len(e.Name) != 1 || e.Name[0].GetString_().GetSval() != "=" {
@@ -499,17 +499,14 @@ func (p *places) pin(c *dialects.Conjunct, w *dialects.Write, n *ast.Node, it it
 	if !ok {
 		return
 	}
-	right = p.bare(right)
-	span := p.span(right.lo, right.hi)
 	if ref != nil {
 		at, ok := p.lookup(ref.Location)
 		if !ok || at < right.lo || at >= right.hi || p.kind(at) != param {
 			return
 		}
-		span = p.span(at, at+1)
 		c.Param = int(ref.Number)
 	}
-	c.Column, c.Value = name, span
+	c.Column = name
 }
 
 // targetColumn is the name of the target's column that a reference means, or "".

@@ -68,9 +68,6 @@ func inspect(t *testing.T, text string, script *dialects.Script) {
 			}
 			for _, c := range w.Conjuncts {
 				span("conjunct", c.Span)
-				if c.Column != "" {
-					span("conjunct's value", c.Value)
-				}
 			}
 			at("ReturningAt", w.ReturningAt)
 			for _, r := range w.Returning {

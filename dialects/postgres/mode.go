@@ -24,10 +24,10 @@ func (dialect) Mode(ctx context.Context, q dialects.Querier) (dialects.Mode, err
 		return 0, errors.New("the server does not tell standard_conforming_strings and client_encoding")
 	}
 	var mode dialects.Mode
-	if toText(rows[0][0]) != "on" {
+	if dialects.Text(rows[0][0]) != "on" {
 		mode |= backslashes
 	}
-	if enc := toText(rows[0][1]); !safeEncoding(enc) {
+	if enc := dialects.Text(rows[0][1]); !safeEncoding(enc) {
 		return 0, fmt.Errorf("client_encoding %s is not supported, since a byte of its characters may look like a backslash or a quote: set it to UTF8", enc)
 	}
 	return mode, nil
@@ -53,26 +53,26 @@ func (d dialect) SetsMode(text string) bool {
 		rest := text[i:]
 		switch rest[0] | 0x20 {
 		case 's':
-			if hasPrefixFold(rest, "standard_conforming_strings") || hasPrefixFold(rest, "set_config") && !setsOther(rest) {
+			if dialects.HasPrefixFold(rest, "standard_conforming_strings") || dialects.HasPrefixFold(rest, "set_config") && !setsOther(rest) {
 				return true
 			}
 		case 'c':
-			if hasPrefixFold(rest, "client_encoding") {
+			if dialects.HasPrefixFold(rest, "client_encoding") {
 				return true
 			}
 		case 'p':
-			if hasPrefixFold(rest, "pg_settings") {
+			if dialects.HasPrefixFold(rest, "pg_settings") {
 				return true
 			}
 		case 'n':
-			if hasPrefixFold(rest, "names") && setsNames(text[:i], rest) {
+			if dialects.HasPrefixFold(rest, "names") && setsNames(text[:i], rest) {
 				return true
 			}
 		case 'r', 'd':
 			for _, verb := range []string{"reset", "discard"} {
-				if hasPrefixFold(rest, verb) {
+				if dialects.HasPrefixFold(rest, verb) {
 					after := strings.TrimLeft(rest[len(verb):], spaces)
-					if hasPrefixFold(after, "all") || startsComment(after) {
+					if dialects.HasPrefixFold(after, "all") || startsComment(after) {
 						return true
 					}
 				}
@@ -102,14 +102,9 @@ func setsNames(before, names string) bool {
 		return false
 	}
 	for _, w := range []string{"set", "session", "local", "/"} {
-		if n := len(before) - len(w); n >= 0 && hasPrefixFold(before[n:], w) {
+		if n := len(before) - len(w); n >= 0 && dialects.HasPrefixFold(before[n:], w) {
 			return true
 		}
 	}
 	return false
-}
-
-// hasPrefixFold compares without regard to the case of ASCII letters.
-func hasPrefixFold(s, lower string) bool {
-	return len(s) >= len(lower) && strings.EqualFold(s[:len(lower)], lower)
 }

@@ -110,7 +110,54 @@ func (r *reader) statement(raw *ast.RawStmt, st *dialects.Statement) error {
 	case *ast.Node_PrepareStmt, *ast.Node_CreateFunctionStmt:
 		return nil // the parameters are those of what they define
 	}
-	return r.params()
+	if err := r.params(); err != nil {
+		return err
+	}
+	r.unpin()
+	return nil
+}
+
+// unpin takes back what means one value of a column by a parameter that stands
+// elsewhere too. A parameter has one type, which its first place decides: as
+// $1::float8 it compares with a bigint column after a conversion that is not
+// one to one.
+func (r *reader) unpin() {
+	var room [64]bool
+	var shared []bool // by number; nil until it is needed
+	for i := range r.st.Writes {
+		conjuncts := r.st.Writes[i].Conjuncts
+		for j := range conjuncts {
+			c := &conjuncts[j]
+			if c.Param == 0 {
+				continue
+			}
+			if shared == nil {
+				shared = sharedParams(room[:], r.st.Params)
+			}
+			if shared[c.Param] {
+				c.Column, c.Param = "", 0
+			}
+		}
+	}
+}
+
+// sharedParams tells by a parameter's number whether it stands in several
+// places. It uses the room if that is enough.
+func sharedParams(room []bool, params []dialects.Param) []bool {
+	most := 0
+	for _, p := range params {
+		most = max(most, p.Index)
+	}
+	shared := room
+	if 2*(most+1) > len(room) {
+		shared = make([]bool, 2*(most+1))
+	}
+	shared, seen := shared[:most+1], shared[most+1:]
+	for _, p := range params {
+		shared[p.Index] = seen[p.Index]
+		seen[p.Index] = true
+	}
+	return shared
 }
 
 func (r *reader) params() error {
@@ -143,7 +190,6 @@ func (r *reader) params() error {
 
 // What to write instead.
 const (
-	hintAdmin   = "for administration send it with fencedsql.Unfenced(ctx)"
 	hintAlone   = "send the write as a statement of its own"
 	hintInsert  = "write INSERT … SELECT, from unnest($1, $2) for many rows"
 	hintMerge   = "write INSERT … ON CONFLICT … DO UPDATE, or an UPDATE and an INSERT"
@@ -214,33 +260,13 @@ func (r *reader) refuse(query *ast.Node, reason, hint string) {
 	}
 }
 
-// maxWrites is how many tables a statement may write by name.
-const maxWrites = 10_000
-
-// append adds a write. Behind maxWrites of them one more stands for all that
-// follow.
-func (r *reader) append(w dialects.Write) {
-	switch n := len(r.st.Writes); {
-	case n < maxWrites:
-		r.st.Writes = append(r.st.Writes, w)
-	case n == maxWrites:
-		r.st.Writes = append(r.st.Writes, dialects.Write{
-			TargetText: r.st.Of(r.text),
-			Reason:     fmt.Sprintf("it writes more than %d tables", maxWrites),
-			Hint:       "write fewer in one statement",
-		})
-	}
-}
-
-func (r *reader) full() bool { return len(r.st.Writes) > maxWrites }
-
 // utility reads the statements that change tables but are no DML.
 func (r *reader) utility(n any) {
 	switch n := n.(type) {
 	case *ast.Node_TruncateStmt:
 		for _, t := range n.TruncateStmt.Relations {
 			r.other(t.GetRangeVar(), "TRUNCATE takes rows away without a look at their fences",
-				"write DELETE FROM; "+hintAdmin)
+				"write DELETE FROM; "+dialects.HintUnfenced)
 		}
 	case *ast.Node_DropStmt:
 		switch n.DropStmt.RemoveType {
@@ -265,11 +291,11 @@ func (r *reader) utility(n any) {
 		case s.RenameType == ast.ObjectType_OBJECT_COLUMN && s.Relation != nil:
 			r.altered(s.Relation, []string{s.Subname})
 		case s.RenameType == ast.ObjectType_OBJECT_TABLE:
-			r.other(s.Relation, "a renamed table is no longer the registered one", hintAdmin)
+			r.other(s.Relation, "a renamed table is no longer the registered one", dialects.HintUnfenced)
 		}
 	case *ast.Node_AlterObjectSchemaStmt:
 		if s := n.AlterObjectSchemaStmt; s.ObjectType == ast.ObjectType_OBJECT_TABLE {
-			r.other(s.Relation, "a table moved to another schema is no longer the registered one", hintAdmin)
+			r.other(s.Relation, "a table moved to another schema is no longer the registered one", dialects.HintUnfenced)
 		}
 	case *ast.Node_DoStmt:
 		code := []string{r.st.Of(r.text)}
@@ -286,10 +312,10 @@ func (r *reader) utility(n any) {
 
 // code adds a write of whatever the code of a statement names.
 func (r *reader) code(verb, text string) {
-	r.append(dialects.Write{
+	r.st.AddWrite(r.text, dialects.Write{
 		TargetText: text,
 		Reason:     "what " + verb + " writes cannot be fenced",
-		Hint:       hintAlone + "; " + hintAdmin,
+		Hint:       hintAlone + "; " + dialects.HintUnfenced,
 	})
 }
 
@@ -301,12 +327,12 @@ func (r *reader) other(rel *ast.RangeVar, reason, hint string) {
 	w := dialects.Write{Target: dialects.Name{Schema: rel.Schemaname, Table: rel.Relname}, Reason: reason, Hint: hint}
 	p := r.places()
 	w.TargetText = p.span(p.qualified(p.at(rel.Location))).Of(r.text)
-	r.append(w)
+	r.st.AddWrite(r.text, w)
 }
 
 func (r *reader) altered(rel *ast.RangeVar, columns []string) {
 	n := len(r.st.Writes)
-	r.other(rel, "ALTER TABLE changes the fence column", hintAdmin)
+	r.other(rel, "ALTER TABLE changes the fence column", dialects.HintUnfenced)
 	for i := range r.st.Writes[n:] {
 		r.st.Writes[n+i].Columns = columns
 	}
@@ -319,7 +345,7 @@ func (r *reader) dropped(name []*ast.Node) {
 		parts = append(parts, n.GetString_().GetSval())
 		quoted = append(quoted, quote(n.GetString_().GetSval()))
 	}
-	w := dialects.Write{TargetText: strings.Join(quoted, "."), Reason: "DROP TABLE takes the stored fences away", Hint: hintAdmin}
+	w := dialects.Write{TargetText: strings.Join(quoted, "."), Reason: "DROP TABLE takes the stored fences away", Hint: dialects.HintUnfenced}
 	switch n := len(parts); n {
 	case 0:
 		return
@@ -328,7 +354,7 @@ func (r *reader) dropped(name []*ast.Node) {
 	default:
 		w.Target = dialects.Name{Schema: parts[n-2], Table: parts[n-1]}
 	}
-	r.append(w)
+	r.st.AddWrite(r.text, w)
 }
 
 // analyzes reports whether EXPLAIN runs its statement. An option may be
@@ -386,7 +412,7 @@ func (r *reader) with(clause *ast.WithClause) {
 // is a verb among the tokens that belongs to no write read so far.
 func (r *reader) search() {
 	suspect := false
-	for i := r.lo + 1; i < r.hi && !suspect && !r.full(); i++ {
+	for i := r.lo + 1; i < r.hi && !suspect && !r.st.Full(); i++ {
 		switch r.toks[i].kind {
 		case kwInsert, kwUpdate, kwDelete, kwMerge:
 			switch r.toks[i-1].kind {
@@ -406,7 +432,7 @@ func (r *reader) search() {
 		}
 		return true
 	}) {
-		r.append(dialects.Write{
+		r.st.AddWrite(r.text, dialects.Write{
 			TargetText: r.st.Of(r.text),
 			Reason:     "the statement is too long to be searched for writes in subqueries",
 			Hint:       "quote columns that are called insert, update, delete or merge",
@@ -462,7 +488,7 @@ func (r *reader) places() *places { return &places{text: r.text, toks: r.toks} }
 // write reads a statement of DML, in a CTE if there is one. One that was read
 // before it leaves alone.
 func (r *reader) write(n any, cte *ast.CommonTableExpr) {
-	if r.full() {
+	if r.st.Full() {
 		return
 	}
 	switch n := n.(type) {
@@ -576,7 +602,7 @@ func (r *reader) add(h *head) {
 	if h.lost {
 		h.refuse("its clauses cannot be told apart", hintSimpler)
 	}
-	r.append(h.Write)
+	r.st.AddWrite(r.text, h.Write)
 }
 
 func (h *head) refuse(reason, hint string) {

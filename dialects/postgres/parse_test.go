@@ -186,9 +186,9 @@ func describe(t *testing.T, text string) string {
 					case c.Column == "":
 						line("    and %s", c.Of(text))
 					case c.Param > 0:
-						line("    and %s  (%s = parameter %d, %s)", c.Of(text), c.Column, c.Param, c.Value.Of(text))
+						line("    and %s  (%s = parameter %d)", c.Of(text), c.Column, c.Param)
 					default:
-						line("    and %s  (%s = %s)", c.Of(text), c.Column, c.Value.Of(text))
+						line("    and %s  (%s = a literal)", c.Of(text), c.Column)
 					}
 				}
 			}

@@ -7,7 +7,6 @@
 package postgres
 
 import (
-	"context"
 	"errors"
 	"strconv"
 	"strings"
@@ -41,10 +40,7 @@ func (dialect) Obscured(text string) bool {
 // program may register a name as it writes it, without quotes, or as the
 // catalog has it: either matches.
 func (dialect) Matches(registered, written dialects.Name) bool {
-	if registered.Schema != "" && written.Schema != "" && !sameName(registered.Schema, written.Schema) {
-		return false
-	}
-	return sameName(registered.Table, written.Table)
+	return registered.Matches(written, sameName)
 }
 
 // SameColumn is exact: a table may have columns id and "Id", and a condition
@@ -186,6 +182,11 @@ func (dialect) ShortRows() bool { return true }
 
 func (dialect) Lock() string { return " FOR UPDATE" }
 
+// Newest is empty: a write whose snapshot is older than the row fails with
+// 40001, and under READ COMMITTED a read has a later one. A lock would wait
+// for a row that the write did not match, and takes the right to UPDATE.
+func (dialect) Newest() string { return "" }
+
 // serverError is the server's own error, of any driver that tells its SQLSTATE:
 // as pgconn's and lib/pq's do, or by its letter in the protocol, as bun's does.
 func serverError(err error) (state, text string) {
@@ -233,18 +234,3 @@ func (dialect) CommitEnds(err error) bool {
 
 // LostTx: PostgreSQL keeps a failed transaction open until it is ended.
 func (dialect) LostTx() string { return "" }
-
-// toText reads a text column, which drivers give back as string or []byte.
-func toText(v any) string {
-	switch v := v.(type) {
-	case string:
-		return v
-	case []byte:
-		return string(v)
-	}
-	return ""
-}
-
-func (dialect) Check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*dialects.TableInfo, *dialects.Problem, error) {
-	return check(ctx, q, t)
-}

@@ -287,12 +287,6 @@ func (l *lexer) str(start, i int, ordinary bool) (token, error) {
 			l.backslash = true
 		}
 		i += j + 1
-		// Bit and hex literals know no doubled quote, but what follows such a
-		// one is a syntax error anyway.
-		if l.at(i) == '\'' {
-			i++
-			continue
-		}
 		next, ok := l.continued(i)
 		if !ok {
 			l.pos = i
@@ -310,10 +304,6 @@ func (l *lexer) escapeStr(start, i int) (token, error) {
 			i += 2
 		case '\'':
 			i++
-			if l.at(i) == '\'' {
-				i++
-				continue
-			}
 			next, ok := l.continued(i)
 			if !ok {
 				l.pos = i
@@ -327,9 +317,14 @@ func (l *lexer) escapeStr(start, i int) (token, error) {
 	return token{}, errUnclosed
 }
 
-// continued reports whether a literal that ends before i goes on after white
-// space with a line break in it, and where.
+// continued reports whether a literal goes on behind a quote that ends before
+// i, and where: with another quote, or after white space with a line break in
+// it. Bit and hex literals know no doubled quote, but what follows such a one
+// is a syntax error anyway.
 func (l *lexer) continued(i int) (int, bool) {
+	if l.at(i) == '\'' {
+		return i + 1, true
+	}
 	lines := false
 	for ; i < len(l.text) && isSpace(l.text[i]); i++ {
 		lines = lines || l.text[i] == '\n' || l.text[i] == '\r'

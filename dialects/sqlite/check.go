@@ -15,25 +15,26 @@ import (
 	"github.com/fencedsql/fencedsql/lease"
 )
 
-// check reads the table through the pragma functions
+// Check reads the table through the pragma functions
 // (https://sqlite.org/pragma.html), and its CREATE TABLE text for what no
 // pragma tells: collations, and constraints that resolve conflicts by REPLACE.
-func check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*dialects.TableInfo, *dialects.Problem, error) {
-	d := ddl{table: quoteName(t.Name), CheckedTable: t}
+func (dialect) Check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*dialects.TableInfo, *dialects.Problem, error) {
+	d := ddl{table: t.Name.Quoted(quote), CheckedTable: t}
 
 	// A table in temp hides one in main, and that one those attached later.
-	found, err := q.Query(ctx, `SELECT l.schema, l.type FROM pragma_table_list AS l JOIN pragma_database_list AS d ON d.name = l.schema
+	// Assert needs json_extract, which a library may lack that has the rest.
+	found, err := q.Query(ctx, `SELECT l.schema, l.type, json_extract('[]', '$') FROM pragma_table_list AS l JOIN pragma_database_list AS d ON d.name = l.schema
 		WHERE l.name = ? COLLATE NOCASE AND (? = '' OR l.schema = ? COLLATE NOCASE)
 		ORDER BY l.schema <> 'temp', d.seq LIMIT 1`, t.Name.Table, t.Name.Schema, t.Name.Schema)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, tooOld(err)
 	}
 	if len(found) == 0 {
-		return nil, &dialects.Problem{Reason: "there is no such table", DDL: d.create()}, nil
+		return nil, dialects.NewProblem(d.create(), "there is no such table"), nil
 	}
-	schema, kind := text(found[0][0]), text(found[0][1])
+	schema, kind := dialects.Text(found[0][0]), dialects.Text(found[0][1])
 	if kind != "table" {
-		return nil, &dialects.Problem{Reason: "it is a " + kind + ", not a table; register the table that is written in the end", DDL: d.create()}, nil
+		return nil, dialects.NewProblem("", "it is a %s, not a plain table; register the table that is written in the end", kind), nil
 	}
 
 	columns, err := q.Query(ctx, `SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(?, ?)`, t.Name.Table, schema)
@@ -54,61 +55,68 @@ func check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*d
 	info := &dialects.TableInfo{}
 	var create *ast.CreateTableStmt
 	if len(definition) == 1 {
-		if stmts, err := grammar.ParseString(text(definition[0][0])); err == nil && len(stmts) == 1 {
+		if stmts, err := grammar.ParseString(dialects.Text(definition[0][0])); err == nil && len(stmts) == 1 {
 			create, _ = stmts[0].(*ast.CreateTableStmt)
 		}
 	}
 	if create == nil {
-		return nil, &dialects.Problem{Reason: "its CREATE TABLE cannot be read", DDL: d.create()}, nil
+		return nil, dialects.NewProblem("-- create the table anew in simpler terms", "its CREATE TABLE cannot be read"), nil
 	}
 
 	fence := -1
 	var pk []string
 	for i, c := range columns {
 		if number(c[4]) == 0 {
-			info.Columns = append(info.Columns, text(c[0]))
+			info.Columns = append(info.Columns, dialects.Text(c[0]))
 		}
-		if strings.EqualFold(text(c[0]), t.Fence) {
+		if strings.EqualFold(dialects.Text(c[0]), t.Fence) {
 			fence = i
 		}
 		if number(c[3]) > 0 {
-			pk = append(pk, text(c[0]))
+			pk = append(pk, dialects.Text(c[0]))
 		}
 	}
 	if fence < 0 {
-		return nil, &dialects.Problem{Reason: fmt.Sprintf("it has no column %s", t.Fence), DDL: d.add()}, nil
+		return nil, dialects.NewProblem(d.add(), "it has no column %s", t.Fence), nil
 	}
 	c := columns[fence]
-	if reason := unfit(text(c[1]), t.Encoding); reason != "" {
-		return nil, &dialects.Problem{Reason: fmt.Sprintf("column %s %s", t.Fence, reason), DDL: d.rebuild()}, nil
+	if reason := unfit(dialects.Text(c[1]), t.Encoding); reason != "" {
+		return nil, dialects.NewProblem(d.rebuild(), "column %s %s", t.Fence, reason), nil
 	}
 	if number(c[4]) != 0 {
-		return nil, &dialects.Problem{Reason: fmt.Sprintf("column %s is generated", t.Fence), DDL: d.rebuild()}, nil
+		return nil, dialects.NewProblem(d.rebuild(), "column %s is generated", t.Fence), nil
 	}
 	if number(c[2]) == 0 {
-		return nil, &dialects.Problem{Reason: fmt.Sprintf("column %s may be NULL, and NULL is below no fence", t.Fence), DDL: d.rebuild()}, nil
+		return nil, dialects.NewProblem(d.rebuild(), "column %s may be NULL, and NULL is below no fence", t.Fence), nil
 	}
 	if coll := collation(create, t.Fence); !slices.Contains([]string{"BINARY", "NOCASE", "RTRIM"}, coll) {
-		return nil, &dialects.Problem{Reason: fmt.Sprintf("column %s has the collation %s, which may order digits otherwise", t.Fence, coll), DDL: d.rebuild()}, nil
+		return nil, dialects.NewProblem(d.rebuild(), "column %s has the collation %s, which may order digits otherwise", t.Fence, coll), nil
 	}
 	if replaces(create) {
-		return nil, &dialects.Problem{
-			Reason: "a constraint of it says ON CONFLICT REPLACE, so that a plain INSERT deletes rows whatever their fence",
-			DDL:    "-- create the table anew without ON CONFLICT REPLACE",
-		}, nil
+		return nil, dialects.NewProblem("-- create the table anew without ON CONFLICT REPLACE",
+			"a constraint of it says ON CONFLICT REPLACE, so that a plain INSERT deletes rows whatever their fence"), nil
 	}
-	if len(t.Key) > 0 && !unique(create, t.Key, pk, indexes) {
+	if len(t.Key) > 0 && !dialects.IsUnique(t.Key, indexColumns(create, pk, indexes), strings.EqualFold) {
 		for _, k := range t.Key {
-			if !slices.ContainsFunc(columns, func(c []driver.Value) bool { return strings.EqualFold(text(c[0]), k) }) {
-				return nil, &dialects.Problem{Reason: "it has no key column " + k}, nil
+			if !slices.ContainsFunc(columns, func(c []driver.Value) bool { return strings.EqualFold(dialects.Text(c[0]), k) }) {
+				return nil, dialects.NewProblem("", "it has no key column %s", k), nil
 			}
 		}
-		return nil, &dialects.Problem{
-			Reason: fmt.Sprintf("key (%s) is neither its primary key nor a unique index over whole columns in their own collation; without one leave Key out", strings.Join(t.Key, ", ")),
-			DDL:    d.index(),
-		}, nil
+		return nil, dialects.NewProblem(d.index(),
+			"key (%s) is neither its primary key nor a unique index over whole columns in their own collation; without one leave Key out", strings.Join(t.Key, ", ")), nil
 	}
 	return info, nil, nil
+}
+
+// tooOld adds to an error of a SQLite that lacks what the dialect needs the
+// version that has it (https://sqlite.org/changes.html).
+func tooOld(err error) error {
+	for _, missing := range []string{"no such table: pragma_", "no such function: json_extract"} {
+		if strings.Contains(err.Error(), missing) {
+			return fmt.Errorf("SQLite 3.38 or newer is needed, or 3.37 that is built with the JSON functions: %w", err)
+		}
+	}
+	return err
 }
 
 // unfit says why a column of the declared type does not keep a fence as it
@@ -174,34 +182,25 @@ func replaces(create *ast.CreateTableStmt) bool {
 	return false
 }
 
-// unique reports whether at most one row has a given value in every key
-// column: some unique index, neither partial nor over expressions, lies within
-// the key and compares as the columns themselves do.
-func unique(create *ast.CreateTableStmt, key, pk []string, indexes [][]driver.Value) bool {
-	inKey := func(column string) bool {
-		return slices.ContainsFunc(key, func(k string) bool { return strings.EqualFold(k, column) })
-	}
-	fits := map[string]bool{}
-	rowid := len(pk) == 1 // an INTEGER PRIMARY KEY is the rowid and has no index of its own
+// indexColumns reads the rows of the indexes. The column of an expression has
+// no name. An INTEGER PRIMARY KEY is the rowid and has no index of its own.
+func indexColumns(create *ast.CreateTableStmt, pk []string, indexes [][]driver.Value) []dialects.IndexColumn {
+	var out []dialects.IndexColumn
+	rowid := len(pk) == 1
 	for _, ix := range indexes {
-		index, column := text(ix[0]), text(ix[3])
-		if _, seen := fits[index]; !seen {
-			fits[index] = true
-		}
-		if text(ix[1]) == "pk" {
+		column := dialects.Text(ix[3])
+		if dialects.Text(ix[1]) == "pk" {
 			rowid = false
 		}
-		// The column of an index over an expression has no name.
-		if number(ix[2]) != 0 || column == "" || !inKey(column) || !strings.EqualFold(text(ix[4]), collation(create, column)) {
-			fits[index] = false
-		}
+		out = append(out, dialects.IndexColumn{
+			Index: dialects.Text(ix[0]), Column: column,
+			Counts: number(ix[2]) == 0 && column != "" && strings.EqualFold(dialects.Text(ix[4]), collation(create, column)),
+		})
 	}
-	for _, ok := range fits {
-		if ok {
-			return true
-		}
+	if rowid {
+		out = append(out, dialects.IndexColumn{Column: pk[0], Counts: true})
 	}
-	return rowid && inKey(pk[0])
+	return out
 }
 
 func number(v driver.Value) int64 {
@@ -210,13 +209,6 @@ func number(v driver.Value) int64 {
 }
 
 func quote(name string) string { return dialect{}.Quote(name) }
-
-func quoteName(n dialects.Name) string {
-	if n.Schema == "" {
-		return quote(n.Table)
-	}
-	return quote(n.Schema) + "." + quote(n.Table)
-}
 
 // ddl writes the statements that make a table fit.
 type ddl struct {
@@ -240,7 +232,7 @@ func (d ddl) create() string {
 	for _, k := range d.Key {
 		columns += quote(k) + " NOT NULL, "
 	}
-	return "CREATE TABLE " + d.table + " (" + columns + d.column() + ", PRIMARY KEY (" + d.keys() + "))"
+	return "CREATE TABLE " + d.table + " (" + columns + d.column() + ", PRIMARY KEY (" + d.KeyList(quote) + "))"
 }
 
 func (d ddl) add() string { return "ALTER TABLE " + d.table + " ADD COLUMN " + d.column() }
@@ -263,15 +255,7 @@ func (d ddl) index() string {
 	name := d.Name.Table + "_" + strings.Join(d.Key, "_")
 	if d.Name.Schema != "" { // the schema qualifies the index, not the table
 		on = quote(d.Name.Table)
-		return "CREATE UNIQUE INDEX " + quote(d.Name.Schema) + "." + quote(name) + " ON " + on + " (" + d.keys() + ")"
+		return "CREATE UNIQUE INDEX " + quote(d.Name.Schema) + "." + quote(name) + " ON " + on + " (" + d.KeyList(quote) + ")"
 	}
-	return "CREATE UNIQUE INDEX " + quote(name) + " ON " + on + " (" + d.keys() + ")"
-}
-
-func (d ddl) keys() string {
-	out := make([]string, len(d.Key))
-	for i, k := range d.Key {
-		out[i] = quote(k)
-	}
-	return strings.Join(out, ", ")
+	return "CREATE UNIQUE INDEX " + quote(name) + " ON " + on + " (" + d.KeyList(quote) + ")"
 }

@@ -97,13 +97,13 @@ func (s *source) statement(tree ast.Stmt) (dialects.Statement, error) {
 	case *ast.DeleteStmt:
 		st.Writes = []dialects.Write{delete_(text, n)}
 	case *ast.DropTableStmt:
-		st.Writes = []dialects.Write{other(text, n.Name, "DROP TABLE takes the stored fences away", adminHint)}
+		st.Writes = []dialects.Write{other(text, n.Name, "DROP TABLE takes the stored fences away", dialects.HintUnfenced)}
 	case *ast.AlterTableStmt:
 		switch {
 		case n.Action == ast.AlterRenameTable:
-			st.Writes = []dialects.Write{other(text, n.Table, "a renamed table is no longer the registered one", adminHint)}
-		case n.Column != nil:
-			w := other(text, n.Table, "ALTER TABLE changes the fence column", adminHint)
+			st.Writes = []dialects.Write{other(text, n.Table, "a renamed table is no longer the registered one", dialects.HintUnfenced)}
+		case n.Column != nil && n.Action != ast.AlterAddColumn: // which the check of the table asks for
+			w := other(text, n.Table, "ALTER TABLE changes the fence column", dialects.HintUnfenced)
 			w.Columns = []string{n.Column.Name}
 			st.Writes = []dialects.Write{w}
 		}
@@ -132,8 +132,6 @@ func (s *source) statement(tree ast.Stmt) (dialects.Statement, error) {
 	}
 	return st, err
 }
-
-const adminHint = "for administration send it with fencedsql.Unfenced(ctx)"
 
 func other(text string, n *ast.QualifiedName, reason, hint string) dialects.Write {
 	w := dialects.Write{Op: dialects.Other, Reason: reason, Hint: hint}
@@ -417,9 +415,7 @@ func equality(text string, column, value ast.Expr, table *ast.QualifiedName, ali
 	default:
 		return c, false
 	}
-	v := unparen(value)
-	c.Value = span(v)
-	switch v := v.(type) {
+	switch v := unparen(value).(type) {
 	case *ast.BindParam:
 		c.Param = v.Number
 		return c, true

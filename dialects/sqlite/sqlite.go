@@ -5,7 +5,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"regexp"
 	"strconv"
 	"strings"
@@ -30,10 +29,7 @@ func (dialect) Obscured(string) bool { return false }
 // Matches follows https://sqlite.org/lang_naming.html: a name without a schema
 // may be in any of the attached databases, and case does not count.
 func (dialect) Matches(registered, written dialects.Name) bool {
-	if registered.Schema != "" && written.Schema != "" && !strings.EqualFold(registered.Schema, written.Schema) {
-		return false
-	}
-	return strings.EqualFold(registered.Table, written.Table)
+	return registered.Matches(written, strings.EqualFold)
 }
 
 func (dialect) SameColumn(a, b string) bool { return strings.EqualFold(a, b) }
@@ -77,6 +73,8 @@ func (dialect) ShortRows() bool { return false }
 // Lock is empty: SQLite has one writer, and what it reads cannot change under it.
 func (dialect) Lock() string { return "" }
 
+func (dialect) Newest() string { return "" }
+
 func (dialect) Refused(err error, _ string, enc lease.Encoding) (lease.Fence, bool, bool) {
 	text := err.Error()
 	// "bad JSON path: 'fencedsql:0…07'" since 3.39, "JSON path error near '…'" before.
@@ -107,18 +105,3 @@ func (dialect) LostTx() string { return "BEGIN" }
 func (dialect) Mode(context.Context, dialects.Querier) (dialects.Mode, error) { return 0, nil }
 
 func (dialect) SetsMode(string) bool { return false }
-
-func (dialect) Check(ctx context.Context, q dialects.Querier, t dialects.CheckedTable) (*dialects.TableInfo, *dialects.Problem, error) {
-	return check(ctx, q, t)
-}
-
-// text reads a column that drivers give back as string or []byte.
-func text(v driver.Value) string {
-	switch v := v.(type) {
-	case string:
-		return v
-	case []byte:
-		return string(v)
-	}
-	return ""
-}
