@@ -106,13 +106,14 @@ func (s countingStmt) QueryContext(ctx context.Context, args []driver.NamedValue
 // connector is the driver's, by its DSN.
 func (v *env) connector() driver.Connector {
 	v.Helper()
-	db := v.open()
 	if v.driver == "fencedsql" {
-		_, dsn, _ := strings.Cut(v.dsn, ":")
-		c, err := fencedsql.NewConnector(dsnConnector{db.Driver(), dsn})
+		name, dsn, _ := strings.Cut(v.dsn, ":")
+		inner := env{v.TB, &engine{driver: name}, dsn}
+		c, err := fencedsql.NewConnector(inner.connector())
 		v.ok(err)
 		return c
 	}
+	db := v.open()
 	if d, ok := db.Driver().(driver.DriverContext); ok {
 		c, err := d.OpenConnector(v.dsn)
 		v.ok(err)

@@ -4,9 +4,12 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -91,6 +94,7 @@ var engines = []*engine{
 	{name: "pgx simple", driver: "pgx", dialect: "postgres", create: onServer(servers.KindPostgres, "default_query_exec_mode=simple_protocol"), trips: 1, schema: true, marker: dollar},
 	{name: "pgx serializable", driver: "pgx", dialect: "postgres", create: onServer(servers.KindPostgres, "default_query_exec_mode=exec", "default_transaction_isolation=serializable"), trips: 1, schema: true, marker: dollar},
 	{name: "pgx pooled", driver: "pgx", dialect: "postgres", create: pooled, trips: 1, schema: true, marker: dollar},
+	{name: "postgres18", driver: "pgx", dialect: "postgres", create: onServer(servers.KindPostgres18), trips: 1, schema: true, marker: dollar},
 	{name: "pq", driver: "postgres", dialect: "postgres", create: onServer(servers.KindPostgres), trips: 1, schema: true, marker: dollar},
 	{name: "mariadb", driver: "mysql", dialect: "mysql", create: onServer(servers.KindMariaDB), trips: 2, marker: question},
 	{name: "mariadb interpolated", driver: "mysql", dialect: "mysql", create: onServer(servers.KindMariaDB, "interpolateParams=true", "clientFoundRows=true"), trips: 2, marker: question},
@@ -98,28 +102,42 @@ var engines = []*engine{
 }
 
 // each runs a test on every engine, or those that FENCEDSQL_ENGINES names by the beginning: sqlite3,pgx.
-func each(t *testing.T, run func(t *testing.T, v *env)) {
+func each(t *testing.T, run func(t *testing.T, v *env)) { inTurn(t, all(), run) }
+
+// eachDialect runs a test on one engine of each dialect.
+func eachDialect(t *testing.T, run func(t *testing.T, v *env)) { inTurn(t, firsts(), run) }
+
+func inTurn(t *testing.T, engines []*engine, run func(t *testing.T, v *env)) {
 	for _, e := range engines {
-		if chosen(e) {
-			t.Run(e.name, func(t *testing.T) { run(t, &env{t, e, e.create(t)}) })
-		}
+		t.Run(e.name, func(t *testing.T) { run(t, &env{t, e, e.create(t)}) })
 	}
 }
 
-// eachDialect runs a test on one engine of each dialect.
-func eachDialect(t *testing.T, run func(t *testing.T, v *env)) { eachDialectBut(t, "", run) }
+// atOnce is for tests that mostly wait. Of t.Parallel's, only as many would run as the machine has cores.
+func atOnce(t *testing.T, engines []*engine, run func(t *testing.T, v *env)) {
+	var wg sync.WaitGroup
+	for _, e := range engines {
+		wg.Go(func() {
+			t.Run(e.name, func(t *testing.T) { run(t, &env{t, e, e.create(t)}) })
+		})
+	}
+	wg.Wait()
+}
 
-// eachServer is eachDialect without SQLite, whose files have no connections to lose.
-func eachServer(t *testing.T, run func(t *testing.T, v *env)) { eachDialectBut(t, "sqlite", run) }
+func all() []*engine {
+	return slices.DeleteFunc(slices.Clone(engines), func(e *engine) bool { return !chosen(e) })
+}
 
-func eachDialectBut(t *testing.T, but string, run func(t *testing.T, v *env)) {
-	done := map[string]bool{but: true}
+// firsts are the engines for the long tests.
+func firsts() (list []*engine) {
+	done := map[string]bool{}
 	for _, e := range engines {
 		if !done[e.dialect] && chosen(e) {
-			t.Run(e.name, func(t *testing.T) { run(t, &env{t, e, e.create(t)}) })
+			list = append(list, e)
 		}
 		done[e.dialect] = true
 	}
+	return list
 }
 
 func chosen(e *engine) bool {
@@ -209,13 +227,16 @@ func (v *env) larger(later, earlier lease.Fence) {
 	}
 }
 
+// patience is how long a test waits for what is to happen, on a machine that is busy with something else.
+const patience = time.Minute
+
 // ended waits for a lease or context to end.
-func (v *env) ended(done <-chan struct{}, within time.Duration) {
+func (v *env) ended(done <-chan struct{}) {
 	v.Helper()
 	select {
 	case <-done:
-	case <-time.After(within):
-		v.Fatalf("not ended within %v", within)
+	case <-time.After(patience):
+		v.Fatalf("not ended within %v", patience)
 	}
 }
 
@@ -224,4 +245,43 @@ func (v *env) within(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(v.Context(), d)
 	v.Cleanup(cancel)
 	return ctx
+}
+
+// refused waits in vain for a key that is held, for as long as it takes to be told that it is.
+func (v *env) refused(l *sqlstore.Locks, key string) {
+	v.Helper()
+	for wait := 300 * time.Millisecond; ; wait *= 2 {
+		_, err := l.Acquire(v.within(wait), key)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			v.Fatalf("got %v, want the deadline and ErrHeld", err)
+		}
+		if errors.Is(err, lease.ErrHeld) {
+			return
+		}
+		if wait > patience {
+			v.Fatal("not told who holds the key: ", err)
+		}
+	}
+}
+
+// eventually waits until a condition holds.
+func (v *env) eventually(what string, condition func() bool) {
+	v.Helper()
+	ctx := v.within(patience)
+	for !condition() {
+		pause(ctx, 20*time.Millisecond)
+		if ctx.Err() != nil {
+			v.Fatal("did not happen: ", what)
+		}
+	}
+}
+
+// renewed waits until the store's only lease, of that ttl, has been renewed from now on, or is lost.
+func (v *env) renewed(s *sqlstore.Store, l *lease.Lease, ttl time.Duration) {
+	v.Helper()
+	begun := time.Now()
+	v.eventually("a renewal", func() bool {
+		list, err := s.List(v.Context())
+		return err == nil && len(list) == 1 && list[0].Until.After(begun.Add(ttl)) || l.Err() != nil
+	})
 }

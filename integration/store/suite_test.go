@@ -16,7 +16,7 @@ import (
 	"github.com/fencedsql/fencedsql/lease/sqlstore"
 )
 
-const ttl = 30 * time.Second // long: no test waits for it
+const ttl = 10 * time.Minute // longer than patience: what waits for it to be over fails
 
 func TestOneAtATime(t *testing.T) {
 	each(t, func(t *testing.T, v *env) {
@@ -60,12 +60,12 @@ func TestOneAtATime(t *testing.T) {
 
 // TestLateRelease: a holder whose lease ran out does not free the next one's.
 func TestLateRelease(t *testing.T) {
-	each(t, func(t *testing.T, v *env) {
+	atOnce(t, all(), func(t *testing.T, v *env) {
 		ctx := t.Context()
 		late, next := v.store(), v.store()
-		h := v.must(late.Locks("f", 200*time.Millisecond).TryAcquire(ctx, "k"))
+		h := v.must(late.Locks("f", 200*time.Millisecond).Acquire(ctx, "k"))
 		late.Close() // renews no more
-		v.ended(h.Done(), 10*time.Second)
+		v.ended(h.Done())
 		if err := h.Err(); !errors.Is(err, lease.ErrLost) || !strings.Contains(err.Error(), "not renewed in time") {
 			t.Error(err)
 		}
@@ -190,7 +190,7 @@ func TestHold(t *testing.T) {
 		short := s.Locks("f", 600*time.Millisecond)
 		err = short.Hold(ctx, "k", func(ctx context.Context, l *lease.Lease) error {
 			v.do("UPDATE fencedsql_leases SET ends = 0")
-			v.ended(ctx.Done(), 10*time.Second)
+			v.ended(ctx.Done())
 			if !errors.Is(context.Cause(ctx), lease.ErrLost) {
 				t.Errorf("cause %v", context.Cause(ctx))
 			}
@@ -231,18 +231,29 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestRenewal: a lease lives far longer than its ttl, also on a clock that others set forward by less than that.
+// TestRenewal: a lease lives longer than its ttl, while another waits for it.
 func TestRenewal(t *testing.T) {
-	each(t, func(t *testing.T, v *env) {
-		locks := v.store().Locks("f", 300*time.Millisecond)
+	atOnce(t, all(), func(t *testing.T, v *env) {
+		const ttl = 6 * time.Second
+		s := v.store()
+		locks, other := s.Locks("f", ttl), v.store().Locks("f", ttl)
 		h := v.must(locks.TryAcquire(t.Context(), "k"))
-		other := v.store().Locks("f", ttl)
-		ctx := v.within(1500 * time.Millisecond)
-		if _, err := other.Acquire(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, lease.ErrHeld) {
-			t.Errorf("got %v, want the deadline and ErrHeld", err)
+		v.refused(other, "k")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		waited := make(chan error, 1)
+		go func() {
+			_, err := other.Acquire(ctx, "k")
+			waited <- err
+		}()
+		for range 4 { // the last at 8 s, where it would be over without those before
+			v.renewed(s, h.Lease, ttl)
+			v.ok(h.Err())
 		}
-		if h.Err() != nil {
-			t.Error(h.Err())
+		v.ok(h.Err())
+		cancel()
+		if err := <-waited; !errors.Is(err, context.Canceled) || !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("got %v, want that it was cancelled and ErrHeld", err)
 		}
 		v.ok(h.Release(t.Context()))
 		// The one who gave up left no promise behind.
@@ -254,8 +265,7 @@ func TestRenewal(t *testing.T) {
 func TestWaitersTakeTurns(t *testing.T) {
 	eachDialect(t, func(t *testing.T, v *env) {
 		greedy := v.store().Locks("f", ttl)
-		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-		defer cancel()
+		ctx := v.within(3 * patience)
 		var holders atomic.Int32
 		var last lease.Fence
 		hold := func(l *sqlstore.Locks, work time.Duration) error {
@@ -356,8 +366,8 @@ func TestSemaphore(t *testing.T) {
 		}
 		// Locks of the same name are other leases.
 		s := v.store()
-		lock := v.must(s.Locks("s", ttl).Acquire(v.within(10*time.Second), ""))
-		single := v.must(s.Semaphore("s", 1, ttl).Acquire(v.within(10 * time.Second)))
+		lock := v.must(s.Locks("s", ttl).Acquire(v.within(patience), ""))
+		single := v.must(s.Semaphore("s", 1, ttl).Acquire(v.within(patience)))
 		v.ok(lock.Release(ctx))
 		v.ok(single.Release(ctx))
 		for _, n := range []int{0, -1, 10_001} {
@@ -446,7 +456,7 @@ func TestHoldInHold(t *testing.T) {
 // TestPromise: a key that is held is promised to one who waits, and to nobody else meanwhile; once that one has had it,
 // it is free again.
 func TestPromise(t *testing.T) {
-	each(t, func(t *testing.T, v *env) {
+	atOnce(t, all(), func(t *testing.T, v *env) {
 		ctx := t.Context()
 		holder, first, second := v.store().Locks("f", ttl), v.store().Locks("f", ttl), v.store().Locks("f", ttl)
 		h := v.must(holder.TryAcquire(ctx, "k"))
@@ -464,13 +474,32 @@ func TestPromise(t *testing.T) {
 			v.ok(db.QueryRow("SELECT waiter FROM fencedsql_leases").Scan(&promised))
 			return len(promised) > 0
 		})
-		if _, err := second.Acquire(v.within(300*time.Millisecond), "k"); !errors.Is(err, lease.ErrHeld) {
-			t.Error(err)
+		isPromised := func() bool {
+			var now []byte
+			err := db.QueryRow("SELECT waiter FROM fencedsql_leases").Scan(&now)
+			return err != nil || slices.Equal(now, promised)
 		}
-		var now []byte
-		v.ok(db.QueryRow("SELECT waiter FROM fencedsql_leases").Scan(&now))
-		if !slices.Equal(now, promised) {
-			t.Error("the promise was stolen")
+		refused := func() (kept bool) { // and the promise stays meanwhile
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			watched := make(chan bool)
+			go func() {
+				kept := isPromised()
+				for ctx.Err() == nil {
+					pause(ctx, 5*time.Millisecond)
+					kept = kept && isPromised()
+				}
+				watched <- kept
+			}()
+			v.refused(second, "k")
+			cancel()
+			return <-watched
+		}
+		for stolen := 0; !refused(); stolen++ { // rightly so, after two seconds in which this process stood still
+			if stolen == 3 {
+				t.Fatal("the promise was stolen")
+			}
+			v.eventually("the key is promised again", isPromised)
 		}
 		v.ok(h.Release(ctx))
 		if n := <-got; n != nil {
@@ -710,9 +739,9 @@ func TestNames(t *testing.T) {
 
 // TestTwoTimesToLive: two programs that disagree about the ttl.
 func TestTwoTimesToLive(t *testing.T) {
-	each(t, func(t *testing.T, v *env) {
+	atOnce(t, all(), func(t *testing.T, v *env) {
 		ctx := t.Context()
-		short, long := v.store().Locks("f", 3*time.Second), v.store().Locks("f", time.Hour)
+		short, long := v.store().Locks("f", 15*time.Second), v.store().Locks("f", time.Hour)
 		for range 3 {
 			a := v.must(short.Acquire(ctx, "k"))
 			if _, err := long.TryAcquire(ctx, "k"); !errors.Is(err, lease.ErrHeld) {
@@ -720,9 +749,7 @@ func TestTwoTimesToLive(t *testing.T) {
 			}
 			v.ok(a.Release(ctx))
 			b := v.must(long.Acquire(ctx, "k"))
-			if _, err := short.Acquire(v.within(300*time.Millisecond), "k"); !errors.Is(err, lease.ErrHeld) {
-				t.Error(err)
-			}
+			v.refused(short, "k")
 			v.larger(b.Fence(), a.Fence())
 			v.ok(b.Release(ctx))
 		}

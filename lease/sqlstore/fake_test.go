@@ -65,6 +65,25 @@ func (f *fake) last() time.Time {
 	return f.ends
 }
 
+// live is how many leases the table holds.
+func (f *fake) live() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.table {
+		if r.ends > f.now() {
+			n++
+		}
+	}
+	return n
+}
+
+// change changes a row behind the store's back.
+func (f *fake) change(key row, change func(r *record)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(f.table[key])
+}
+
 // before sets what happens to each statement before it is run.
 func (f *fake) before(fault func(ctx context.Context, text string) error) {
 	f.mu.Lock()
@@ -162,6 +181,20 @@ func (f *fake) answer(text string, args []driver.NamedValue) (rows [][]driver.Va
 			return nil, 1, nil
 		}
 		return nil, 0, nil
+	case t.busy:
+		for key, r := range f.table {
+			if key.family == string(bytes(0)) && key.name == string(bytes(1)) && r.ends > now {
+				rows = append(rows, []driver.Value{int64(key.slot), r.owner, r.ends - now})
+			}
+		}
+		return rows, 0, nil
+	case t.list:
+		for key, r := range f.table { // in no order
+			if r.ends > now {
+				rows = append(rows, []driver.Value{[]byte(key.family), []byte(key.name), int64(key.slot), r.epoch, r.count, r.owner, now - r.began, r.ends - now})
+			}
+		}
+		return rows, 0, nil
 	case t.forget:
 		if r := at(2); r != nil {
 			if string(r.token) == string(bytes(0)) {

@@ -23,6 +23,17 @@ type Info struct {
 
 // List returns the leases that are held, ordered by Name, Key and Slot.
 func (s *Store) List(ctx context.Context) (list []Info, err error) {
+	err = persist(ctx, func() error {
+		list, err = s.list(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sqlstore: List: %w", err)
+	}
+	return list, nil
+}
+
+func (s *Store) list(ctx context.Context) (list []Info, err error) {
 	now := time.Now()
 	err = s.rows(ctx, s.text.list, nil, func(rows *sql.Rows) error {
 		var name, key, owner []byte
@@ -39,10 +50,7 @@ func (s *Store) List(ctx context.Context) (list []Info, err error) {
 		list = append(list, i)
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("sqlstore: List: %w", err)
-	}
-	return list, nil
+	return list, err
 }
 
 // micros is a duration of the database, which counts in microseconds, held to what a time.Duration can be.

@@ -251,7 +251,10 @@ func (c *claim) take(ctx context.Context) (lease.Fence, error) {
 		case a.err != nil:
 			late.forget(ctx)
 		case !a.fence.IsZero():
-			s.exec(own, s.text.release, late.row.of(a.fence)...) // an error leaves the row as forget does
+			persist(own, func() error { // an error leaves the row as forget does
+				_, err := s.exec(own, s.text.release, late.row.of(a.fence)...)
+				return err
+			})
 		}
 	})
 	return lease.Fence{}, context.Cause(ctx)
@@ -386,7 +389,10 @@ func (c *claim) forget(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	// An error leaves the row like that of a holder who died.
-	c.store.exec(ctx, c.store.text.forget, append(c.row.args(c.token, c.token), c.token, c.token)...)
+	persist(ctx, func() error {
+		_, err := c.store.exec(ctx, c.store.text.forget, append(c.row.args(c.token, c.token), c.token, c.token)...)
+		return err
+	})
 }
 
 // wrap says what failed. A *HeldError says it itself.

@@ -10,39 +10,69 @@ import (
 type prepared struct {
 	sync.Mutex
 	byText map[string]*sql.Stmt
+	users  int // of those
 	closed bool
 }
 
-// statement returns nil if the text is to be sent as it is.
+// statement returns nil if the text is to be sent as it is, and else a statement to be given back with done.
 func (s *Store) statement(ctx context.Context, text string) (*sql.Stmt, error) {
 	p := &s.prepared
-	p.Lock()
-	stmt, none := p.byText[text], !s.dialect.prepares || p.closed
-	p.Unlock()
-	if stmt != nil || none {
+	if !s.dialect.prepares {
+		return nil, nil
+	}
+	if stmt, closed := p.use(text, nil); stmt != nil || closed {
 		return stmt, nil
 	}
 	stmt, err := s.db.PrepareContext(ctx, text)
 	if err != nil {
 		return nil, err
 	}
+	used, _ := p.use(text, stmt)
+	if used != stmt { // another was faster, or Close
+		stmt.Close()
+	}
+	return used, nil
+}
+
+// use returns the text's statement, which stmt becomes if there is none. There is none after close.
+func (p *prepared) use(text string, stmt *sql.Stmt) (used *sql.Stmt, closed bool) {
 	p.Lock()
 	defer p.Unlock()
-	if other := p.byText[text]; other != nil || p.closed {
-		stmt.Close()
-		return other, nil
+	if p.closed {
+		return nil, true
 	}
-	if p.byText == nil {
-		p.byText = make(map[string]*sql.Stmt)
+	if used = p.byText[text]; used == nil && stmt != nil {
+		if p.byText == nil {
+			p.byText = make(map[string]*sql.Stmt)
+		}
+		used, p.byText[text] = stmt, stmt
 	}
-	p.byText[text] = stmt
-	return stmt, nil
+	if used != nil {
+		p.users++
+	}
+	return used, false
+}
+
+func (p *prepared) done() {
+	p.Lock()
+	defer p.Unlock()
+	p.users--
+	p.sweep()
 }
 
 func (p *prepared) close() {
 	p.Lock()
 	defer p.Unlock()
 	p.closed = true
+	p.sweep()
+}
+
+// sweep closes the statements when the last use is over: Stmt.Close waits for each that is on its way, and one that has
+// yet to be sent fails.
+func (p *prepared) sweep() {
+	if !p.closed || p.users > 0 {
+		return
+	}
 	for _, stmt := range p.byText {
 		stmt.Close()
 	}
@@ -64,6 +94,7 @@ func (s *Store) send(ctx context.Context, text string, args ...any) (sql.Result,
 	case err != nil:
 		return nil, err
 	case stmt != nil:
+		defer s.prepared.done()
 		return stmt.ExecContext(ctx, args...)
 	}
 	return s.db.ExecContext(ctx, text, args...)
@@ -78,6 +109,7 @@ func (s *Store) rows(ctx context.Context, text string, args []any, scan func(*sq
 	}
 	var rows *sql.Rows
 	if stmt != nil {
+		defer s.prepared.done()
 		rows, err = stmt.QueryContext(ctx, args...)
 	} else {
 		rows, err = s.db.QueryContext(ctx, text, args...)

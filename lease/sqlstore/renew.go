@@ -48,16 +48,18 @@ var errLate = errors.New("the database's answer took longer than the time to liv
 func lifetime(ttl time.Duration) time.Duration { return ttl - ttl/100 - time.Millisecond }
 
 // Release ends the lease's contexts and gives the lease back. It acts on this lease only: when another has the key by
-// now, that one's lease stays. The error wraps [lease.ErrLost] if the lease was lost before; after any other error, such as
-// that of a ctx that has ended, the key is taken until the lease runs out, or until another call succeeds. Once it is
-// given back or lost, a call does nothing and returns nil.
+// now, that one's lease stays. The error wraps [lease.ErrLost] if the lease was lost before Release was called; after any
+// other error, such as that of a ctx that has ended, the key is taken until the lease runs out, or until another call
+// succeeds: that one returns nil, also if it finds that the lease is over, which the failed call may have done. Once the
+// database has answered a call, later ones do nothing and return nil.
 func (h *Held) Release(ctx context.Context) error {
 	h.release.Lock()
 	defer h.release.Unlock()
 	if h.released {
 		return nil
 	}
-	if !h.ended {
+	again := h.ended
+	if !again {
 		h.ended, h.lost = true, h.Err()
 		h.Lose(errReleased) // first, so that a renewal on its way does not put it back into the heap
 		h.store.renewer.drop(h)
@@ -78,7 +80,7 @@ func (h *Held) Release(ctx context.Context) error {
 		return h.lost
 	case err != nil:
 		return fmt.Errorf("sqlstore: releasing %q: %w", h.Key(), err)
-	case n == 0:
+	case n == 0 && !again: // else the answer to an earlier call was lost, or the lease has run out since
 		return fmt.Errorf("%w (key %q): %w", lease.ErrLost, h.Key(), errTaken)
 	}
 	return nil
@@ -123,10 +125,6 @@ const releaseTimeout = 5 * time.Second
 
 // run is what Hold does with a lease.
 func (h *Held) run(ctx context.Context, f func(context.Context, *lease.Lease) error, opts []HoldOption) (err error) {
-	var o holding
-	for _, option := range opts {
-		option(&o)
-	}
 	defer func() { // after a panic too, which goes on
 		lost := h.Err()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
@@ -138,6 +136,10 @@ func (h *Held) run(ctx context.Context, f func(context.Context, *lease.Lease) er
 			err = errors.Join(err, lost)
 		}
 	}()
+	var o holding
+	for _, option := range opts {
+		option(&o)
+	}
 	under := context.WithValue(h.Context(ctx), heldBy{h.store, h.row}, h)
 	if o.first != nil {
 		if err := o.first(under); err != nil {

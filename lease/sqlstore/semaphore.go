@@ -81,20 +81,22 @@ func (s *Semaphore) claim() *claim {
 // poll looks which slots are free, and takes one of them. Another may be faster, but not for ever.
 func (s *Semaphore) poll(ctx context.Context, c *claim) (*Held, error) {
 	for range 10 {
-		free, first, err := s.look(ctx)
-		if err != nil {
-			return nil, err
+		if !c.sent { // else the slot may be its own: the answer to the last try was late, or an error
+			free, first, err := s.look(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if len(free) == 0 {
+				return nil, first
+			}
+			c.row.slot = free[rand.IntN(len(free))]
 		}
-		if len(free) == 0 {
-			return nil, first
-		}
-		c.row.slot = free[rand.IntN(len(free))]
 		h, err := c.try(ctx)
 		if !errors.Is(err, lease.ErrHeld) {
 			return h, err
 		}
 	}
-	return nil, &HeldError{Key: s.name, Until: time.Now()}
+	return nil, errOvertaken
 }
 
 // look returns the slots that are free, and the lease among the others that ends first.

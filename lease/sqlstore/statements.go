@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/fencedsql/fencedsql/lease"
 )
 
 // names are those of the store's tables.
@@ -281,7 +283,7 @@ func ask(ctx context.Context, db *sql.DB) (*dialect, error) {
 // transient is whether the statement ran into others, changed nothing and may pass when sent again: SQLite's busy file,
 // and on the servers deadlocks, lock waits and serialization failures.
 func transient(err error) bool {
-	if err == nil {
+	if err == nil || errors.Is(err, lease.ErrHeld) { // whose text has the key in it
 		return false
 	}
 	if errors.Is(err, errOvertaken) {

@@ -367,24 +367,296 @@ func TestLostAnswer(t *testing.T) {
 	})
 }
 
-// TestLose: a lease that its holder declares lost is renewed no more.
+// TestLose: a lease that its holder declares lost is renewed no more. When its renewal is due, the next in the process
+// asks the database, which has it until its time is over.
 func TestLose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const ttl = time.Minute
 		f := newFake()
 		s := f.open(t, "one")
-		locks := s.Locks("f", time.Minute)
+		locks := s.Locks("f", ttl)
+		begun := time.Now()
 		h, err := locks.Acquire(t.Context(), "k")
 		if err != nil {
 			t.Fatal(err)
 		}
 		h.Lose(nil)
-		if _, err := locks.Acquire(t.Context(), "k"); err != nil {
-			t.Error(err)
+		next := make(chan *Held)
+		go func() {
+			n, err := locks.Acquire(t.Context(), "k")
+			if err != nil {
+				t.Error(err)
+			}
+			next <- n
+		}()
+		advance(ttl/3 + time.Second)
+		if f.sent(f.text.renew) != 0 {
+			t.Error("renewed")
+		}
+		if f.sent(f.text.look) == 0 {
+			t.Error("its turn was not given back")
+		}
+		n := <-next
+		if took := time.Since(begun); took < ttl || took > ttl+slowestPoll {
+			t.Errorf("the next holder came after %v", took)
 		}
 		if err := h.Release(t.Context()); !errors.Is(err, lease.ErrLost) {
 			t.Error(err)
 		}
+		if n.Err() != nil || f.live() != 1 {
+			t.Errorf("%d leases after the late release: %v", f.live(), n.Err())
+		}
 	})
+}
+
+// TestReleaseOfTheLost: the error says so, once, whether the row is another's by now or not; if it is not, it is freed.
+func TestReleaseOfTheLost(t *testing.T) {
+	reason := errors.New("mine")
+	for name, tt := range map[string]struct {
+		lose func(f *fake, h *Held)
+		want error
+		left int
+	}{
+		"declared":   {func(f *fake, h *Held) { h.Lose(reason) }, reason, 0},
+		"not heard":  {func(f *fake, h *Held) { f.before(silence(f.text.renew)); <-h.Done(); f.before(nil) }, errExpired, 0},
+		"freed":      {func(f *fake, h *Held) { f.change(h.row, func(r *record) { r.ends = 0 }) }, errTaken, 0},
+		"another's":  {func(f *fake, h *Held) { f.change(h.row, func(r *record) { r.count++ }) }, errTaken, 1},
+		"heard that": {func(f *fake, h *Held) { f.change(h.row, func(r *record) { r.count++ }); <-h.Done() }, errTaken, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake()
+				h, err := f.open(t, "one").Locks("f", time.Minute).TryAcquire(t.Context(), "k")
+				if err != nil {
+					t.Fatal(err)
+				}
+				tt.lose(f, h)
+				if h.Err() != nil { // which it knows without the database
+					f.before(func(context.Context, string) error { return errors.New("connection refused") })
+					if err := h.Release(t.Context()); !errors.Is(err, lease.ErrLost) || !errors.Is(err, tt.want) {
+						t.Errorf("without an answer: %v", err)
+					}
+					f.before(nil)
+				}
+				if err := h.Release(t.Context()); !errors.Is(err, lease.ErrLost) || !errors.Is(err, tt.want) {
+					t.Errorf("got %v, want ErrLost since %v", err, tt.want)
+				}
+				if err := h.Release(t.Context()); err != nil {
+					t.Errorf("again: %v", err)
+				}
+				if n := f.live(); n != tt.left {
+					t.Errorf("%d leases, want %d", n, tt.left)
+				}
+			})
+		})
+	}
+}
+
+// silence is a fault: no answer to a text.
+func silence(text string) func(context.Context, string) error {
+	return func(ctx context.Context, sent string) error {
+		if sent == text {
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	}
+}
+
+// TestReleaseUnheard: the lease was given back, but the answer did not come. It was not lost.
+func TestReleaseUnheard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		h, err := f.open(t, "one").Locks("f", time.Minute).TryAcquire(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken := errors.New("connection reset")
+		f.after(func(context.Context, string) error { return broken })
+		if err := h.Release(t.Context()); !errors.Is(err, broken) {
+			t.Error(err)
+		}
+		f.after(nil)
+		if f.live() != 0 {
+			t.Error("it did not come through")
+		}
+		if err := h.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestSemaphoreLate: a slot that was given too late is the claim's next one, or free again: a semaphore does not wait
+// for itself.
+func TestSemaphoreLate(t *testing.T) {
+	const ttl, delay = time.Minute, 59500 * time.Millisecond
+	for _, n := range []int{1, 5} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			s := f.open(t, "one").Semaphore("s", n, ttl)
+			begun := time.Now()
+			f.before(func(ctx context.Context, text string) error { // given at the end of its time, here
+				if text == f.text.take && f.sent(text) == 1 {
+					advance(delay)
+				}
+				return nil
+			})
+			h, err := s.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(begun); took > delay+2*fastestPoll {
+				t.Errorf("of %d: a lease after %v", n, took)
+			}
+			if f.live() != 1 {
+				t.Errorf("of %d: %d are taken", n, f.live())
+			}
+			if err := h.Release(t.Context()); err != nil || f.live() != 0 {
+				t.Errorf("of %d: %v, %d are taken", n, err, f.live())
+			}
+
+			// The same, and the caller gives up.
+			f.before(func(ctx context.Context, text string) error {
+				if text == f.text.take {
+					advance(delay)
+				}
+				return nil
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 3*delay+time.Second)
+			defer cancel()
+			if _, err := s.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			advance(delay)
+			synctest.Wait()
+			if f.live() != 0 {
+				t.Errorf("of %d: %d are taken", n, f.live())
+			}
+		})
+	}
+}
+
+// TestGivenBackDespiteAnother: what a claim that failed had left is taken back even if the database is busy at first.
+func TestGivenBackDespiteAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		s := f.open(t, "one")
+		busy := map[string]bool{f.text.forget: true, f.text.release: true, f.text.list: true}
+		f.before(func(ctx context.Context, text string) error {
+			if busy[text] {
+				delete(busy, text)
+				return errors.New("database is locked")
+			}
+			if text == f.text.take {
+				advance(lifetime(time.Second)) // over here, and just given there
+			}
+			return nil
+		})
+		if _, err := s.Locks("f", time.Second).TryAcquire(t.Context(), "late"); !errors.Is(err, errLate) {
+			t.Error(err)
+		}
+		if f.live() != 0 {
+			t.Error("the late one is taken")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := s.Locks("f", time.Hour).TryAcquire(ctx, "cancelled"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		advance(2 * time.Second)
+		if list, err := s.List(t.Context()); err != nil || len(list) != 0 {
+			t.Errorf("%v, %v", list, err)
+		}
+		if len(busy) != 0 {
+			t.Error("not all was asked for")
+		}
+	})
+}
+
+// TestOvertaken: a semaphore that has room each time it is looked at is not one that is held.
+func TestOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		s := f.open(t, "one").Semaphore("s", 1, time.Minute)
+		const times = 25
+		another := func(ends int64) {
+			f.change(row{"s", "", 1}, func(r *record) { r.token, r.ends = []byte("another"), ends })
+		}
+		first, err := s.TryAcquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.before(func(ctx context.Context, text string) error {
+			if text == f.text.take && f.sent(text) <= times {
+				another(f.now() + 1000)
+			}
+			return nil
+		})
+		f.after(func(ctx context.Context, text string) error {
+			if text == f.text.look {
+				another(0)
+			}
+			return nil
+		})
+		if _, err := s.TryAcquire(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n := f.sent(f.text.take); n != times+1 {
+			t.Errorf("%d tries", n)
+		}
+	})
+}
+
+// TestKeyLikeAnError: a key that reads like a busy database is held like any other, and TryAcquire says so at once.
+func TestKeyLikeAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		locks := f.open(t, "one").Locks("f", time.Minute)
+		const key = "database is locked (SQLITE_BUSY), Error 1213"
+		if _, err := locks.TryAcquire(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		if _, err := locks.TryAcquire(t.Context(), key); !errors.Is(err, lease.ErrHeld) || time.Since(begun) != 0 {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+	})
+}
+
+// TestPanics: wherever the caller's code panics, the lease is given back.
+func TestPanics(t *testing.T) {
+	nothing := func(context.Context, *lease.Lease) error { return nil }
+	for name, hold := range map[string]func(ctx context.Context, l *Locks) error{
+		"f": func(ctx context.Context, l *Locks) error { return l.Hold(ctx, "k", nil) },
+		"First": func(ctx context.Context, l *Locks) error {
+			return l.Hold(ctx, "k", nothing, First(func(context.Context) error { panic("first") }))
+		},
+		"a nil option":           func(ctx context.Context, l *Locks) error { return l.Hold(ctx, "k", nothing, nil) },
+		"a nil First and option": func(ctx context.Context, l *Locks) error { return l.Hold(ctx, "k", nothing, First(nil), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake()
+				locks := f.open(t, "one").Locks("f", time.Minute)
+				func() {
+					defer func() {
+						if recover() == nil {
+							t.Error("no panic")
+						}
+					}()
+					hold(t.Context(), locks)
+				}()
+				if f.live() != 0 {
+					t.Error("the key is taken")
+				}
+				if err := locks.Hold(t.Context(), "k", nothing); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
 
 func TestClose(t *testing.T) {
