@@ -130,10 +130,11 @@ type DeleteGuard int
 const (
 	// DeleteReturning carries the assertion in a RETURNING clause.
 	DeleteReturning DeleteGuard = iota
-	// DeleteAfterRead locks and reads the fences of the rows by a SELECT with
-	// the same condition, order and limit, then deletes those below the bound,
-	// in one transaction.
-	DeleteAfterRead
+	// DeleteInCondition carries it in the WHERE clause. Where that holds for
+	// other rows than those that are deleted, as with a LIMIT or a join, a
+	// SELECT with the same references, condition, order and limit locks the
+	// rows and reads their fences first, in one transaction with the DELETE.
+	DeleteInCondition
 )
 
 // Querier sends one reading statement on the connection at hand and returns

@@ -1323,3 +1323,32 @@ func TestSharedParameter(t *testing.T) {
 		})
 	}
 }
+
+// TestKeyThatIsNoLonger: an index compares as its column does, and stays.
+func TestKeyThatIsNoLonger(t *testing.T) {
+	for _, e := range only(postgresEngines()[3:4]) {
+		t.Run(e.name, func(t *testing.T) {
+			v := e.open(t, fencedsql.WithTables(fencedsql.Table{Name: "names", Key: []string{"name"}}))
+			v.do("CREATE EXTENSION citext", "CREATE TABLE names (name citext, v text, fence text NOT NULL)", "CREATE UNIQUE INDEX by_text ON names (name text_ops)",
+				"INSERT INTO names VALUES ('bob', 'old', '"+text(3)+"'), ('Bob', 'newer', '"+text(9)+"')")
+			before := v.show("names")
+			_, err := v.exec(v.under(5), "UPDATE names SET v = 'x' WHERE name = ?", "BOB")
+			v.is(err, fencedsql.ErrSchema)
+			if after := v.show("names"); after != before {
+				t.Errorf("%s became %s", before, after)
+			}
+			v.do("DELETE FROM names WHERE v = 'newer'", "CREATE UNIQUE INDEX by_name ON names (name)")
+			v.ok(v.under(5), 1, "UPDATE names SET v = 'x' WHERE name = ?", "BOB")
+			if _, err := v.exec(t.Context(), "DROP INDEX by_name"); err != nil {
+				t.Fatal(err)
+			}
+			v.do("INSERT INTO names VALUES ('Bob', 'newer', '" + text(9) + "')")
+			before = v.show("names")
+			_, err = v.exec(v.under(6), "UPDATE names SET v = 'y' WHERE name = ?", "BOB")
+			v.is(err, fencedsql.ErrSchema)
+			if after := v.show("names"); after != before {
+				t.Errorf("%s became %s", before, after)
+			}
+		})
+	}
+}

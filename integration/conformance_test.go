@@ -153,6 +153,8 @@ var statements = []statement{
 	{name: "unread delete in cte stale", text: map[string]string{"": "-", "postgres": "WITH d AS (DELETE FROM j) UPDATE plain SET v = 'x'"}, err: fencedsql.ErrFenced, stored: 7},
 	{name: "insert in cte", text: map[string]string{"": "-", "postgres": "WITH i AS (INSERT INTO j (id, v) VALUES (?, 'i') RETURNING id) INSERT INTO plain (id, v) SELECT id, 'p' FROM i"}, args: []any{9}, rows: 1, after: jStart + ", 9|i|0|f6"},
 	{name: "two fenced tables", text: map[string]string{"": "-", "postgres": "WITH a AS (UPDATE j SET v = 'x' WHERE id = 1) UPDATE nokey SET v = 'x' WHERE id = 2"}, err: fencedsql.ErrFenced, fenced: "j or nokey", stored: 7},
+	{name: "another table in a cte stale", text: map[string]string{"": "-", "postgres": "WITH a AS (INSERT INTO plain (id, v) VALUES (5, 'p')) UPDATE j SET v = 'x' WHERE id = ?"}, args: []any{2}, err: fencedsql.ErrFenced, stored: 7, table: "plain", after: "1|p"},
+	{name: "another table in a cte live", text: map[string]string{"": "-", "postgres": "WITH a AS (DELETE FROM plain) DELETE FROM j WHERE id = ?"}, args: []any{1}, rows: 1, after: "2|b|20|f7"},
 	{name: "one fenced table twice", text: map[string]string{"": "-", "postgres": "WITH a AS (UPDATE j SET v = 'x' WHERE id = 1) UPDATE j SET v = 'x' WHERE id = 2"}, err: fencedsql.ErrFenced, fenced: "j", stored: 7},
 	{name: "delete using", text: map[string]string{"": "-", "postgres": "DELETE FROM j USING src WHERE src.id = j.id AND src.n = ?"}, args: []any{1}, rows: 1, after: "2|b|20|f7"},
 	{name: "delete using stale", text: map[string]string{"": "-", "postgres": "DELETE FROM j USING src AS s WHERE s.id = j.id"}, err: fencedsql.ErrFenced, stored: 7},

@@ -237,6 +237,7 @@ var (
 	pass         = &Plan{Verdict: Pass}
 	passUnread   = &Plan{Verdict: Pass, Unread: true}
 	passSetsMode = &Plan{Verdict: Pass, Unread: true, SetsMode: true}
+	passDefines  = &Plan{Verdict: Pass, Unread: true, Defines: true}
 )
 
 // Reads reports whether the plan of the text takes a parser, and so the
@@ -247,8 +248,11 @@ func (r *Rewriter) Reads(text string) bool { return r.Names(text) || mayControlT
 func (r *Rewriter) Plan(text string, mode dialects.Mode, known Columns) *Plan {
 	fenced := r.Names(text)
 	if !fenced && !mayControlTx(text) {
-		if r.dialect.SetsMode(text) {
+		switch {
+		case r.dialect.SetsMode(text):
 			return passSetsMode
+		case begins(text, definingIndex[:]):
+			return passDefines
 		}
 		return passUnread
 	}
@@ -335,6 +339,10 @@ func mayControlTx(text string) bool {
 
 // defining are the words that begin a definition of a table or an index.
 var defining = [...]string{"create", "alter", "drop", "rename"}
+
+// definingIndex are the words that begin a definition which need not name the
+// table that it changes: DROP INDEX takes the uniqueness from a key.
+var definingIndex = [...]string{"alter index", "drop index"}
 
 // begins reports whether the text may have a statement that begins with one
 // of the words: the first does, or one of the words stands behind a semicolon

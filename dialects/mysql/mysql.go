@@ -193,9 +193,9 @@ func (dialect) Assert(column, bound, fence string, enc lease.Encoding) string {
 }
 
 // DeleteGuard: only MariaDB has DELETE … RETURNING. An UPDATE that asserts the
-// rows would change what the DELETE's own condition reads: columns that are ON
-// UPDATE CURRENT_TIMESTAMP, what triggers write, the fence itself.
-func (dialect) DeleteGuard() dialects.DeleteGuard { return dialects.DeleteAfterRead }
+// rows first would change what the DELETE's own condition reads: columns that
+// are ON UPDATE CURRENT_TIMESTAMP, what triggers write, the fence itself.
+func (dialect) DeleteGuard() dialects.DeleteGuard { return dialects.DeleteInCondition }
 
 func (dialect) LooseKeys() bool { return true }
 

@@ -197,6 +197,7 @@ type ref struct {
 	visible string // what qualifies its columns: the alias or the table's name,
 	written string // and that as it must be written
 	derived bool   // a subquery or a function
+	parted  bool   // with a PARTITION clause, outside of which its rows are not meant
 	columns [2]int // the names of a subquery's columns, which the parser does not take
 }
 
@@ -657,7 +658,7 @@ func (s *source) conjuncts(w *dialects.Write, c ends, refs []ref, tree ast.ExprN
 	for k, p := range parts {
 		part := &w.Conjuncts[k]
 		part.Span = s.span(p[0], p[1])
-		if len(refs) > 1 {
+		if len(refs) > 1 || refs[0].parted {
 			continue
 		}
 		col, value, ok := s.equality(p[0], p[1])
@@ -748,6 +749,9 @@ func (s *source) delete(lo, verb, hi int) ([]dialects.Write, error) {
 	refs, ok := s.tableRefs(refsAt, refsEnd)
 	if !ok || !distinct(refs) {
 		return nil, errDiffers
+	}
+	if from == i+1 && s.is(i, "HISTORY") && !slices.ContainsFunc(refs, func(r ref) bool { return fold(r.visible, "history") }) {
+		return nil, errorAt("DELETE HISTORY takes old rows away whatever their fence", s.toks[i].Start)
 	}
 	w := dialects.Write{From: s.span(refsAt, refsEnd), Joined: len(refs) > 1}
 	if verb > lo {
@@ -886,7 +890,7 @@ func (s *source) tableFactor(i, hi int) (refs []ref, next int, ok bool) {
 		}
 	}
 	if s.is(i, "PARTITION") && s.op(i+1, "(") {
-		i = s.next(i + 1)
+		r.parted, i = true, s.next(i+1)
 	}
 	as := s.is(i, "AS")
 	if as {

@@ -33,7 +33,9 @@ ORDER BY a.attnum`
 	// An index counts that holds every row of the table at every moment, and
 	// compares as the columns themselves do.
 	indexesQuery = `SELECT i.indexrelid::bigint::text, coalesce(a.attname::text, ''),
-	coalesce(i.indcollation[k.n - 1] = a.attcollation AND o.opcdefault, false)::text
+	coalesce(i.indcollation[k.n - 1] = a.attcollation AND o.opcdefault AND NOT EXISTS (SELECT
+		FROM pg_catalog.pg_opclass AS own JOIN pg_catalog.pg_type AS t ON own.opcintype IN (t.oid, t.typbasetype)
+		WHERE t.oid = a.atttypid AND own.opcdefault AND own.opcmethod = o.opcmethod AND own.oid <> o.oid), false)::text
 FROM pg_catalog.pg_index AS i
 	CROSS JOIN LATERAL pg_catalog.unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, n)
 	LEFT JOIN pg_catalog.pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum

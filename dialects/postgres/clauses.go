@@ -546,7 +546,7 @@ func constant(n *ast.Node) (*ast.ParamRef, bool) {
 	for {
 		switch e := n.GetNode().(type) {
 		case *ast.Node_AConst:
-			return nil, true
+			return nil, !e.AConst.Isnull // which transform_null_equals lets mean many
 		case *ast.Node_ParamRef:
 			return e.ParamRef, true
 		case *ast.Node_TypeCast:

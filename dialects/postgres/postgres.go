@@ -229,7 +229,7 @@ func (dialect) MayCommit(string) bool { return false }
 // CommitEnds: what the server refuses to commit it rolls back.
 func (dialect) CommitEnds(err error) bool {
 	state, _ := serverError(err)
-	return state != ""
+	return state != "" && !strings.HasPrefix(state, "26") // a prepared COMMIT that is no longer there, and was not run
 }
 
 // LostTx: PostgreSQL keeps a failed transaction open until it is ended.
