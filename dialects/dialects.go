@@ -385,6 +385,9 @@ type Write struct {
 	Nested bool
 	// Joined is true when other tables take part (FROM, USING, JOIN) in an UPDATE or DELETE.
 	Joined bool
+	// Volatile is true when the condition may be another each time it is
+	// evaluated, or does something. Set where DeleteGuard asks for it.
+	Volatile bool
 	// Limited is true with an ORDER BY or a LIMIT of an UPDATE's or DELETE's own.
 	Limited bool
 

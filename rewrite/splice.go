@@ -421,14 +421,22 @@ func (s *splicer) probe(h hit) *Query {
 func (s *splicer) assertDelete(hits []hit) bool {
 	w := hits[0].Write
 	condition := w.Where.Of(s.text)
-	if len(hits) > 1 || w.Joined || w.Limited || !s.script.Anonymous || strings.ContainsAny(condition, fenceMark+boundMark+againMark) ||
-		strings.Contains(condition, ":=") { // an assignment to a variable
+	if len(hits) > 1 || w.Joined || w.Limited || !s.script.Anonymous || strings.ContainsAny(condition, fenceMark+boundMark+againMark) {
 		return false
 	}
 	ours := s.dialect.Assert(w.Ref+"."+hits[0].table.column, boundMark, "1", lease.Int64)
-	if w.Where.IsZero() {
+	n := len(w.Conjuncts)
+	switch {
+	case w.Where.IsZero():
 		s.insert(w.WhereAt, " WHERE "+ours)
-	} else {
+	case w.Volatile: // it is evaluated once, and finds no index
+		s.insert(w.Where.Start, "IF((")
+		s.insert(w.Where.End, "), "+ours+", 0)")
+		s.check(hits[0], func(text string, w *dialects.Write) bool {
+			return len(w.Conjuncts) == 1 && w.Where.Of(text) == "IF(("+condition+"), "+strings.ReplaceAll(ours, boundMark, s.marks[1])+", 0)"
+		})
+		return true
+	default:
 		var again []Arg
 		var b strings.Builder
 		at := w.Where.Start
@@ -442,7 +450,6 @@ func (s *splicer) assertDelete(hits []hit) bool {
 		s.insert(w.Where.Start, "(")
 		s.edits = append(s.edits, edit{Span: dialects.Span{Start: w.Where.End, End: w.Where.End}, text: ") AND " + ours, again: again})
 	}
-	n := len(w.Conjuncts)
 	s.check(hits[0], func(text string, w *dialects.Write) bool {
 		return len(w.Conjuncts) == n+1 && (n == 0 || text[w.Where.Start] == '(') && s.says(text, w.Conjuncts[n].Span, ours)
 	})
