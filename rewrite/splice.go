@@ -7,17 +7,14 @@ import (
 	"strings"
 
 	"github.com/fencedsql/fencedsql/dialects"
-	"github.com/fencedsql/fencedsql/lease"
 )
 
-// In the text of an edit these bytes stand for the parameter markers of the
-// fence and of the bound, until all edits are known and they get a number, and
-// for those of the caller's that the edit repeats. No dialect's own text holds
-// them.
+// In the text of an edit these two bytes stand for the parameter markers of
+// the fence and of the bound, until all edits are known and they get a number.
+// No dialect's own text holds them.
 const (
 	fenceMark = "\x01"
 	boundMark = "\x02"
-	againMark = "\x03"
 )
 
 // splicer fences one statement: it collects edits of the text, applies them,
@@ -56,8 +53,7 @@ type expectation struct {
 // edit replaces a span of the text, or inserts where the span is empty.
 type edit struct {
 	dialects.Span
-	text  string
-	again []Arg // for each againMark
+	text string
 }
 
 func (s *splicer) insert(at int, text string) {
@@ -116,13 +112,11 @@ func (s *splicer) plan(hits []hit) *Plan {
 		if len(deletes) < len(hits) {
 			return refuse(hits[0].table.Name, "a DELETE beside another write of a fenced table", "send each in a statement of its own")
 		}
-		if !s.assertDelete(deletes) {
-			var ok bool
-			if p.First, ok = s.readFirst(deletes); !ok {
-				return refuse(hits[0].table.Name, "the fences of the rows it deletes cannot be read", "delete by key, from one table")
-			}
-			s.fenceRead(deletes)
+		var ok bool
+		if p.First, ok = s.readFirst(deletes); !ok {
+			return refuse(hits[0].table.Name, "the fences of the rows it deletes cannot be read", "delete by key, from one table")
 		}
+		s.fenceRead(deletes)
 	}
 	text, args, err := s.apply()
 	switch {
@@ -413,49 +407,6 @@ func (s *splicer) probe(h hit) *Query {
 	return q
 }
 
-// assertDelete lets the condition of a DELETE raise at a row that it holds for
-// and whose fence is newer: the condition is repeated, since only IF keeps to
-// an order, and only a condition outside of it finds an index. It returns false
-// where the rows it holds for need not be those that are deleted, and where it
-// cannot be repeated.
-func (s *splicer) assertDelete(hits []hit) bool {
-	w := hits[0].Write
-	condition := w.Where.Of(s.text)
-	if len(hits) > 1 || w.Joined || w.Limited || !s.script.Anonymous || strings.ContainsAny(condition, fenceMark+boundMark+againMark) {
-		return false
-	}
-	ours := s.dialect.Assert(w.Ref+"."+hits[0].table.column, boundMark, "1", lease.Int64)
-	n := len(w.Conjuncts)
-	switch {
-	case w.Where.IsZero():
-		s.insert(w.WhereAt, " WHERE "+ours)
-	case w.Volatile: // it is evaluated once, and finds no index
-		s.insert(w.Where.Start, "IF((")
-		s.insert(w.Where.End, "), "+ours+", 0)")
-		s.check(hits[0], func(text string, w *dialects.Write) bool {
-			return len(w.Conjuncts) == 1 && w.Where.Of(text) == "IF(("+condition+"), "+strings.ReplaceAll(ours, boundMark, s.marks[1])+", 0)"
-		})
-		return true
-	default:
-		var again []Arg
-		var b strings.Builder
-		at := w.Where.Start
-		for _, p := range s.st.Params {
-			if w.Where.Start <= p.Start && p.End <= w.Where.End {
-				b.WriteString(s.text[at:p.Start] + againMark)
-				again, at = append(again, Arg(p.Index)), p.End
-			}
-		}
-		ours = "IF((" + b.String() + s.text[at:w.Where.End] + "), " + ours + ", 0)"
-		s.insert(w.Where.Start, "(")
-		s.edits = append(s.edits, edit{Span: dialects.Span{Start: w.Where.End, End: w.Where.End}, text: ") AND " + ours, again: again})
-	}
-	s.check(hits[0], func(text string, w *dialects.Write) bool {
-		return len(w.Conjuncts) == n+1 && (n == 0 || text[w.Where.Start] == '(') && s.says(text, w.Conjuncts[n].Span, ours)
-	})
-	return true
-}
-
 // readFirst makes the SELECT that locks the rows of a DELETE and reads their
 // fences: its own references, condition, order and limit.
 func (s *splicer) readFirst(hits []hit) (*Query, bool) {
@@ -547,8 +498,6 @@ func (s *splicer) says(text string, span dialects.Span, value string) bool {
 			want = s.marks[0]
 		case boundMark:
 			want = s.marks[1]
-		case againMark:
-			want = "?"
 		}
 		if !strings.HasPrefix(text, plain) || !strings.HasPrefix(text[len(plain):], want) {
 			return false
@@ -561,7 +510,7 @@ func (s *splicer) says(text string, span dialects.Span, value string) bool {
 // cutMark cuts the text of an edit around the first mark in it.
 func cutMark(text string) (before, mark, after string) {
 	for i := range len(text) {
-		if c := text[i]; c == fenceMark[0] || c == boundMark[0] || c == againMark[0] {
+		if c := text[i]; c == fenceMark[0] || c == boundMark[0] {
 			return text[:i], text[i : i+1], text[i+1:]
 		}
 	}
@@ -653,10 +602,6 @@ func (s *splicer) apply() (string, []Arg, error) {
 			case boundMark:
 				order = append(order, BoundArg)
 				b.WriteString(bound)
-			case againMark:
-				order = append(order, e.again[0])
-				e.again = e.again[1:]
-				b.WriteByte('?')
 			}
 		}
 		for len(params) > 0 && params[0].End <= e.End {

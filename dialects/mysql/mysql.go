@@ -193,9 +193,11 @@ func (dialect) Assert(column, bound, fence string, enc lease.Encoding) string {
 }
 
 // DeleteGuard: only MariaDB has DELETE … RETURNING. An UPDATE that asserts the
-// rows first would change what the DELETE's own condition reads: columns that
-// are ON UPDATE CURRENT_TIMESTAMP, what triggers write, the fence itself.
-func (dialect) DeleteGuard() dialects.DeleteGuard { return dialects.DeleteInCondition }
+// rows would change what the DELETE's own condition reads: columns that are ON
+// UPDATE CURRENT_TIMESTAMP, what triggers write, the fence itself. An assertion
+// in the condition may be evaluated for rows that the rest of it leaves out:
+// the old rows of a system-versioned table, rows that no join finds.
+func (dialect) DeleteGuard() dialects.DeleteGuard { return dialects.DeleteAfterRead }
 
 func (dialect) LooseKeys() bool { return true }
 

@@ -635,20 +635,10 @@ func (s *source) conditions(w *dialects.Write, lo, hi int, refs []ref) (ends, bo
 		return c, false
 	}
 	w.Where = s.span(c.where+1, c.tail)
-	for i := c.where + 1; i < c.tail && !w.Volatile; i++ {
-		w.Volatile = s.volatile(i)
-	}
 	w.WhereAt = s.toks[c.tail-1].End
 	w.Tail = s.span(c.tail, c.returning)
 	w.Limited = !w.Tail.IsZero()
 	return c, s.returning(w, c.returning, hi)
-}
-
-// volatile reports whether token i makes an expression that has another value
-// each time, or does something.
-func (s *source) volatile(i int) bool {
-	return s.op(i, ":=") || s.is(i, "NEXT") || s.op(i+1, "(") && s.is(i, "RAND", "RANDOM_BYTES", "UUID", "UUID_SHORT", "SYS_GUID", "SYSDATE", "SLEEP",
-		"BENCHMARK", "GET_LOCK", "RELEASE_LOCK", "RELEASE_ALL_LOCKS", "NEXTVAL", "SETVAL", "LAST_INSERT_ID")
 }
 
 // conjuncts splits the condition by the tokens. Where the tree splits it
